@@ -1,0 +1,1 @@
+"""Which patch touched which node of a graph, and how it is told."""

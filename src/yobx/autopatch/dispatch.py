@@ -1,0 +1,86 @@
+"""The function that stands at a patched place and picks, call by call, the original or a replacement.
+
+It is a plain function and no proxy object: strict export looks through a ``wrapt.FunctionWrapper`` and runs what is
+behind it. While Dynamo traces through it, it only reads: a count or a push there would be guarded on, and every call
+of the compiled code would compile it again.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from yobx.autopatch import activation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from yobx.autopatch.patches import Patch
+
+state = activation.state
+default = activation.default
+
+
+def _never() -> bool:
+    return False
+
+
+# `torch.compiler.is_dynamo_compiling` from the moment torch is there; Dynamo replaces a call of it by True.
+tracing: Callable[[], bool] = _never
+
+
+def bind_torch() -> None:
+    """Learn from torch, if it is loaded, how to tell that Dynamo is tracing."""
+    global tracing
+    compiler = sys.modules.get("torch.compiler")
+    if tracing is _never and compiler is not None:
+        tracing = getattr(compiler, "is_dynamo_compiling", _never)
+
+
+def ran(patch: Patch) -> None:
+    """Count a run of a replacement, for the process and for the open scopes of this thread."""
+    patch.runs += 1
+    activation.count(patch.number)
+
+
+def body_of(patch: Patch, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function to run for a patch at a place where ``original`` stood."""
+    replacement = patch.replacement
+    if not patch.around:
+        return replacement
+
+    def around(*args: Any, **kwargs: Any) -> Any:
+        return replacement(original, *args, **kwargs)
+
+    return around
+
+
+def take_names(function: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Let a function pass for the one it stands for.
+
+    ``__dict__`` is not copied: it may carry Dynamo's private marks (``_torchdynamo_orig_callable``), with which a
+    compiled target would run the original while a patch is active (pytorch/pytorch#172732).
+    """
+    functools.update_wrapper(function, original, updated=())
+
+
+def make_dispatcher(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[tuple[int, Any, Any]]]:
+    """A function that stands for ``original``, and the list of ``(number, body, patch)`` it chooses from.
+
+    The list is empty at first; whoever comes first in it wins when two of its patches are active at once.
+    """
+    entries: list[tuple[int, Any, Any]] = []
+
+    def dispatcher(*args: Any, **kwargs: Any) -> Any:
+        winners = state.winners or default.winners
+        if winners:
+            for number, body, patch in entries:
+                if number in winners:
+                    if not tracing():
+                        ran(patch)
+                    return body(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    take_names(dispatcher, original)
+    return dispatcher, entries

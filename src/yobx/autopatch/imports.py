@@ -1,0 +1,148 @@
+"""When a patch is installed: right after the module that owns its target ran, before its importer sees it.
+
+A finder at the front of ``sys.meta_path`` keeps its own, persistent table of module names. It never asks the import
+machinery again, as wrapt's finder does: that deadlocks when a package's ``__init__`` waits for a thread that imports a
+hooked submodule (DataDog/dd-trace-py#17742). It walks the other finders instead, and gives the loader it got a hook
+that leaves no trace in the module.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_before: dict[str, list[Callable[[], None]]] = {}
+_after: dict[str, list[Callable[[ModuleType], None]]] = {}
+_lock = threading.Lock()
+
+
+def finished(name: str) -> bool:
+    """Whether a module has been loaded to its end: while it runs, its functions may not be defined yet."""
+    module = sys.modules.get(name)
+    return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+class HookedLoader:
+    """The loader that was found, with something to do before and after the module runs.
+
+    It passes for the loader it stands for in every other respect, and takes itself out of the module's ``__spec__``
+    and ``__loader__`` before the module runs, so that ``pkg_resources``, ``importlib.resources`` and ``python -m``
+    see nothing of it (wrapt#221, wrapt#238).
+    """
+
+    def __init__(self, loader: Any, name: str) -> None:
+        self._loader = loader
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    @property  # type: ignore[misc]  # read-only, as `isinstance` only reads it
+    def __class__(self) -> Any:
+        return type(self._loader)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module with its own loader, between the two kinds of hooks."""
+        spec = getattr(module, "__spec__", None)
+        if spec is not None and spec.loader is self:
+            spec.loader = self._loader
+        if getattr(module, "__loader__", None) is self:
+            module.__loader__ = self._loader
+        for hook in _hooks(_before, self._name):
+            hook()
+        self._loader.exec_module(module)
+        _notify_wrapt(module)
+        for after in _hooks(_after, self._name):
+            after(module)
+
+
+def _hooks(table: dict[str, list[Any]], name: str) -> list[Any]:
+    with _lock:
+        return list(table.get(name, ()))
+
+
+def _notify_wrapt(module: ModuleType) -> None:
+    """Fire the post-import hooks that anybody registered with wrapt; what they raise is theirs."""
+    import wrapt
+
+    wrapt.notify_module_loaded(module)
+
+
+class Finder:
+    """Finds what the other finders find, and hooks the loader when the module is in the table."""
+
+    def __init__(self) -> None:
+        self._busy = threading.local()
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if fullname not in _after and fullname not in _before:
+            return None
+        busy: set[str] = self._busy.__dict__.setdefault("names", set())
+        if fullname in busy:
+            # Another finder asks the whole machinery again on behalf of our walk: it is hooked there already.
+            return None
+        busy.add(fullname)
+        try:
+            for finder in list(sys.meta_path):
+                find_spec = getattr(finder, "find_spec", None)
+                spec = find_spec(fullname, path, target) if find_spec and finder is not self else None
+                if spec is not None:
+                    break
+            else:
+                return None
+        finally:
+            busy.discard(fullname)
+        if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = HookedLoader(spec.loader, fullname)
+        return spec
+
+    def invalidate_caches(self) -> None:
+        """Nothing is cached; ``importlib.invalidate_caches`` asks every finder."""
+
+
+_finder = Finder()
+
+
+def _present() -> None:
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def before(name: str, hook: Callable[[], None]) -> None:
+    """Call ``hook()`` whenever the module is about to run."""
+    _add(_before, name, hook)
+
+
+def after(name: str, hook: Callable[[ModuleType], None]) -> None:
+    """Call ``hook(module)`` whenever the module has run, at once on a reload too."""
+    _add(_after, name, hook)
+
+
+def _add(table: dict[str, list[Any]], name: str, hook: Any) -> None:
+    with _lock:
+        hooks = table.setdefault(name, [])
+        if hook not in hooks:
+            hooks.append(hook)
+        _present()
+
+
+def forget(name: str, hook: Any) -> None:
+    """Take a module's hook back; the finder leaves with the last one."""
+    with _lock:
+        for table in (_before, _after):
+            hooks = table.get(name, [])
+            if hook in hooks:
+                hooks.remove(hook)
+                if not hooks:
+                    del table[name]
+        if not _before and not _after and _finder in sys.meta_path:
+            sys.meta_path.remove(_finder)

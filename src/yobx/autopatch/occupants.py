@@ -1,0 +1,182 @@
+"""What stands where: one dispatcher per place, shared by every patch of that place, and put away after the last.
+
+A dispatcher is kept when the last patch has left, and used again when one comes back: the modules that hold another
+name for the same function are then known already, and code that Dynamo compiled stays valid.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from yobx.autopatch import dispatch, slots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from yobx.autopatch.patches import Patch
+
+
+class Occupant:
+    """A place and the dispatcher made for what stands there.
+
+    Attributes:
+        raw: the very object that stood in the slot, a descriptor included.
+        original: the function inside it, which the dispatcher runs when no patch is active.
+        aliases: other places that held the same object, filled and restored with this one.
+    """
+
+    def __init__(self, slot: slots.Slot, make: Callable[..., Any] = dispatch.make_dispatcher) -> None:
+        self.slot = slot
+        self.raw = slot.get()
+        self.inherited = not slot.own()
+        self.original, dress = slots.unwrap(self.raw)
+        self.dispatcher, self.entries = make(self.original)
+        self.placed = dress(self.dispatcher)
+        self.aliases: list[slots.Slot] = []
+        self.names: list[str] = []
+
+    def enter(self, patch: Patch, body: Callable[..., Any] | None = None) -> None:
+        """Add a patch to those that the dispatcher chooses from; the last to come is first."""
+        entry = (patch.number, body or dispatch.body_of(patch, self.original), patch)
+        self.put()
+        self.entries.insert(0, entry)
+
+    def drop(self, patch: Patch) -> None:
+        """Take a patch out; the original stands at the place again when it was the last."""
+        self.entries[:] = [entry for entry in self.entries if entry[2] is not patch]
+        if not self.entries:
+            self.restore()
+
+    def put(self) -> None:
+        """Let the dispatcher stand at the place, and at the aliases that still hold the original."""
+        if self.slot.get() is not self.placed:
+            self.slot.set(self.placed)
+        for alias in self.aliases:
+            if alias.get() is self.raw:
+                alias.set(self.placed)
+
+    def restore(self) -> None:
+        """Give every place its own object back. What another patcher put over the dispatcher is left to it."""
+        if self.slot.get() is self.placed:
+            if self.inherited:
+                self.slot.delete()
+            else:
+                self.slot.set(self.raw)
+        for alias in self.aliases:
+            if alias.get() is self.placed:
+                alias.set(self.raw)
+
+    def know(self, alias: slots.Slot) -> bool:
+        """Remember another place that holds the same object; whether it was new."""
+        if alias.key() in {self.slot.key(), *(known.key() for known in self.aliases)}:
+            return False
+        self.aliases.append(alias)
+        return True
+
+    def unchanged(self) -> bool:
+        """Whether the place holds what it held when it was first looked at, or the dispatcher."""
+        current = self.slot.get()
+        return current is self.raw or current is self.placed
+
+    def rename(self) -> None:
+        """Show the name of the explicit scope's replacement, or the original's when there is none."""
+        self.dispatcher.__name__ = self.names[-1] if self.names else getattr(self.original, "__name__", "dispatcher")
+
+
+_table: dict[Hashable, Occupant] = {}
+
+# Held while places are filled or given back. Nothing is imported under it: a thread that holds the import lock of a
+# module may be waiting for it.
+lock = threading.RLock()
+
+
+def standing(slot: slots.Slot) -> Any:
+    """What stands in a slot, our own dispatcher aside."""
+    occupant = _table.get(slot.key())
+    current = slot.get()
+    return occupant.raw if occupant is not None and current is occupant.placed else current
+
+
+def claim(slot: slots.Slot, make: Callable[[slots.Slot], Occupant] = Occupant) -> Occupant:
+    """The occupant of a slot, made when there is none that knows what stands there."""
+    dispatch.bind_torch()
+    occupant = _table.get(slot.key())
+    # After a reload, or when somebody who does not know us has put something there, the old one is of no use.
+    if occupant is None or not occupant.unchanged():
+        occupant = _table[slot.key()] = make(slot)
+    return occupant
+
+
+class Aliases:
+    """Other names for the patched functions: ``from torch._refs import expand`` in a module, values of a table.
+
+    Modules are looked through once each, when an activation begins and new ones have been loaded since the last, and
+    all of them again when a function has come to be patched that was not before.
+    """
+
+    def __init__(self) -> None:
+        self._tracked: dict[int, Occupant] = {}
+        self._seen: dict[str, int] = {}
+        self._modules = 0
+        self._newest: str | None = None
+        self._complete = True
+        self._tables: list[Callable[[], Any]] = []
+
+    def add_table(self, table: Callable[[], Any]) -> None:
+        """Name a mapping whose values are looked through like a module's; ``None`` while it is not there."""
+        self._tables.append(table)
+
+    def track(self, occupant: Occupant) -> None:
+        """Look out for other names of what stood at a place and of the dispatcher that stands there now."""
+        if self._tracked.get(id(occupant.raw)) is not occupant and not isinstance(occupant.slot, slots.CellSlot):
+            self._tracked[id(occupant.raw)] = occupant
+            self._tracked[id(occupant.placed)] = occupant
+            self._complete = False
+
+    def update(self) -> None:
+        """Find the names that are new since the last look, and fill them."""
+        newest = next(reversed(sys.modules), None)
+        if self._complete and len(sys.modules) == self._modules and newest == self._newest:
+            return
+        for name, module in list(sys.modules.items()):
+            if self._complete and self._seen.get(name) == id(module) and name != "__main__":
+                continue
+            namespace = getattr(module, "__dict__", None)
+            if not isinstance(namespace, dict):
+                continue
+            # What is still being imported gains more names: look again next time.
+            if not getattr(namespace.get("__spec__"), "_initializing", False):
+                self._seen[name] = id(module)
+            self._look(namespace, functools.partial(slots.AttributeSlot, module))
+        for table in self._tables:
+            mapping = table()
+            if mapping is not None:
+                self._look(mapping, functools.partial(slots.ItemSlot, mapping))
+        self._complete = True
+        self._modules, self._newest = len(sys.modules), newest
+
+    def _look(self, mapping: Any, slot_of: Callable[[Any], slots.Slot]) -> None:
+        tracked = self._tracked
+        for key, value in list(mapping.items()):
+            occupant = tracked.get(id(value))
+            if occupant is None or (value is not occupant.raw and value is not occupant.placed):
+                continue
+            if occupant.know(slot_of(key)) and occupant.entries:
+                occupant.put()
+
+
+aliases = Aliases()
+
+# Called when an activation begins, before any replacement runs.
+preparations: list[Callable[[], None]] = []
+
+
+def prepare() -> None:
+    """What has to be done before a replacement may run: late names bound, other names for the functions found."""
+    for preparation in preparations:
+        preparation()
+    with lock:
+        aliases.update()

@@ -1,0 +1,212 @@
+"""A patch as the machine sees it: a target, a replacement, a range of versions, and who wants it installed."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from yobx.autopatch import decorators, notices, occupants, slots
+from yobx.autopatch.occupants import lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PENDING = "pending"
+INSTALLED = "installed"
+SKIPPED = "skipped"
+MISSING = "missing"
+FAILED = "failed"
+REMOVED = "removed"
+
+_numbers = itertools.count(1)
+
+
+class Patch:
+    """One replacement of one function, wherever that function is held.
+
+    Attributes:
+        target: ``module:path`` of the function that is replaced.
+        also: further targets that hold the same function and that no scan of module globals finds.
+        find_slots: for irregular places; called once the module is loaded.
+        around: the replacement takes the original as its first parameter.
+        decorator: the target is a decorator, and the replacement one that decorates the same functions.
+        effect: the replacement is run once with the module when it is first wanted, and never undone.
+        state: ``pending`` (the module is not loaded), ``installed``, ``skipped`` (installed versions out of range),
+            ``missing`` (the target is not there), ``failed``, or ``removed`` (nobody wants it now).
+        reason: the state in words.
+        runs: how often the replacement ran in this process, outside Dynamo.
+        info: what the user sees of it; the machine passes it through.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        replacement: Callable[..., Any],
+        *,
+        family: str,
+        name: str,
+        owner: Any = None,
+        versions: str | None = None,
+        also: Sequence[str] = (),
+        find_slots: Callable[[], Sequence[slots.Slot]] | None = None,
+        around: bool = False,
+        effect: bool = False,
+        decorator: bool = False,
+    ) -> None:
+        self.number = next(_numbers)
+        self.target = target
+        self.module, self.steps = (target, []) if effect or find_slots else slots.split_target(target)
+        self.module = self.module.partition(":")[0]
+        self.replacement = replacement
+        self.family = family
+        self.name = name
+        self.owner = owner
+        self.versions = versions
+        self.also = tuple(also)
+        self.find_slots = find_slots
+        self.around = around
+        self.effect = effect
+        self.decorator = decorator
+        self.state = REMOVED
+        self.reason = "not asked for"
+        self.runs = 0
+        self.users = 0
+        self.info: Any = None
+        self._places: list[occupants.Occupant] = []
+        self._known: list[occupants.Occupant] = []
+        self._done = False
+
+    @property
+    def full_name(self) -> str:
+        """``family:name``, as written in ``YOBX_PATCH``."""
+        return f"{self.family}:{self.name}"
+
+    @property
+    def original(self) -> Callable[..., Any] | None:
+        """The function that stands, or stood, at the target; ``None`` when its module is not loaded or lacks it."""
+        if self._places or self._known:
+            return (self._places or self._known)[0].original
+        if not self.loaded():
+            return None
+        try:
+            return slots.unwrap(occupants.standing(self._slots()[0]))[0]
+        except slots.TargetError:
+            return None
+
+    def loaded(self) -> bool:
+        """Whether the module that owns the target has been loaded."""
+        return self.owner is not None or self.module in sys.modules
+
+    def _slots(self) -> list[slots.Slot]:
+        if self.find_slots is not None:
+            return list(self.find_slots())
+        module = self.owner if self.owner is not None else sys.modules[self.module]
+        places = [slots.find(module, self.steps)]
+        for target in self.also:
+            name, steps = slots.split_target(target)
+            if name in sys.modules:
+                places.append(slots.find(sys.modules[name], steps))
+        return places
+
+    def wait(self) -> None:
+        """The module that owns the target is not loaded, or not to its end."""
+        self.state, self.reason = PENDING, f"{self.module} is not loaded"
+
+    def install(self, again: bool = False) -> None:
+        """Put the replacement at all its places, or at none. The outcome is in ``state`` and ``reason``.
+
+        ``again``: the module has just run, perhaps anew, and what was known of its places may be of its former life.
+        """
+        if not again and (self.state == SKIPPED or self._claim_known()):
+            return
+        from yobx.autopatch import signatures, versions
+
+        conflict = versions.conflict(self.versions)
+        if conflict is not None:
+            self._settle(SKIPPED, f"{conflict}")
+            return
+        if self.effect:
+            if not self._done:
+                self.replacement(sys.modules[self.module])
+                self._done = True
+            self._settle(INSTALLED, f"made in {self.module}, stays for the process")
+            return
+        try:
+            places = self._slots()
+            originals = [slots.unwrap(occupants.standing(place))[0] for place in places]
+        except slots.TargetError as error:
+            self._settle(MISSING, f"{error}")
+            return
+        wrong = next(filter(None, (signatures.mismatch(self, original) for original in originals)), None)
+        if wrong is not None:
+            self._settle(FAILED, f"{wrong}")
+            return
+        with lock:
+            if self.users:
+                self._claim(places)
+        self._settle(INSTALLED, f"stands in {len(places)} place{'s' if len(places) > 1 else ''}")
+
+    def _claim(self, places: list[slots.Slot]) -> None:
+        self.vacate()
+        try:
+            for place in places:
+                occupant = occupants.claim(place, decorators.Decorator if self.decorator else occupants.Occupant)
+                self._places.append(occupant)
+                occupant.enter(self)
+        except BaseException:
+            self.vacate()
+            raise
+        self._known = list(self._places)
+        for occupant in self._places:
+            occupants.aliases.track(occupant)
+
+    def _claim_known(self) -> bool:
+        """Stand again where the patch stood before, when nothing has changed there."""
+        with lock:
+            if self._places:
+                return True
+            if not self.users or not self._known or not all(place.unchanged() for place in self._known):
+                return False
+            self._claim([place.slot for place in self._known])
+        self.state, self.reason = INSTALLED, f"stands in {len(self._places)} places"
+        return True
+
+    def vacate(self) -> None:
+        """Take the replacement out of every place where it stands."""
+        with lock:
+            while self._places:
+                self._places.pop().drop(self)
+
+    def remove(self) -> None:
+        """Nobody wants the patch any more: the original stands again, except for an effect."""
+        self.vacate()
+        if self.state in (INSTALLED, PENDING) and not self.effect:
+            self.state, self.reason = REMOVED, "the last scope that wanted it has ended"
+
+    def show_name(self, shown: bool) -> None:
+        """Give the dispatchers the replacement's ``__name__``, or take it away again."""
+        name = getattr(self.replacement, "__name__", self.name)
+        for occupant in self._places:
+            if shown:
+                occupant.names.append(name)
+            elif name in occupant.names:
+                occupant.names.remove(name)
+            occupant.rename()
+
+    def fail(self, error: BaseException) -> None:
+        """Note that installing raised; nothing of the patch stands anywhere."""
+        self._settle(FAILED, f"{type(error).__name__}: {error}", cause=error)
+
+    def _settle(self, state: str, reason: str, cause: BaseException | None = None) -> None:
+        from yobx.autopatch import versions
+
+        self.state, self.reason = state, reason
+        text = f"{self.full_name} {state}: {self.target} ({versions.installed(self.module)}): {reason}"
+        if state in (MISSING, FAILED):
+            notices.complain(f"{text}; switch it off with YOBX_PATCH=…,-{self.full_name}", cause=cause)
+        else:
+            notices.mention(text)
+
+    def __repr__(self) -> str:
+        return f"<Patch {self.full_name} {self.state}: {self.target}>"

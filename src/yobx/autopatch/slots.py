@@ -1,0 +1,202 @@
+"""The kinds of place where a patch can stand, and how each is found, filled and restored.
+
+A slot knows one place: how to read the object that stands there, put another one there, and give the very object
+back. A target is written ``module:path``, where the path is made of attributes and of keys in brackets:
+``torch._refs:expand``, ``transformers.cache_utils:DynamicCache.update``,
+``transformers.modeling_rope_utils:ROPE_INIT_FUNCTIONS[dynamic]``,
+``torch._decomp:decomposition_table[torch.ops.aten.expand.default]``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
+
+
+class TargetError(LookupError):
+    """A target names a place that is not there, or that holds nothing that can be called."""
+
+
+class AttributeSlot:
+    """An attribute of a module or of a class: function, method, static or class method, property."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def key(self) -> Hashable:
+        return (id(self.owner), self.name)
+
+    def get(self) -> Any:
+        """The raw object that stands there, inherited or not; a static method as its descriptor."""
+        for scope in self.owner.__mro__ if isinstance(self.owner, type) else (self.owner,):
+            value = vars(scope).get(self.name, MISSING)
+            if value is not MISSING:
+                return value
+        return MISSING
+
+    def own(self) -> bool:
+        """Whether the owner itself holds the attribute, rather than a base class."""
+        return self.name in vars(self.owner)
+
+    def set(self, value: Any) -> None:
+        setattr(self.owner, self.name, value)
+
+    def delete(self) -> None:
+        delattr(self.owner, self.name)
+
+    def __repr__(self) -> str:
+        return f"{getattr(self.owner, '__qualname__', None) or self.owner.__name__}.{self.name}"
+
+
+class ItemSlot:
+    """An entry of a mapping: a registry by name, a table of operators.
+
+    ``inherited`` says that the mapping finds the key in another one behind it, as ``collections.ChainMap`` does: the
+    entry is then deleted, not written back, when the place is restored.
+    """
+
+    def __init__(self, mapping: Any, key: Any, inherited: bool = False) -> None:
+        self.mapping = mapping
+        self.item = key
+        self.inherited = inherited
+
+    def key(self) -> Hashable:
+        return (id(self.mapping), "[]", self.item)
+
+    def get(self) -> Any:
+        try:
+            return self.mapping[self.item]
+        except KeyError:
+            return MISSING
+
+    def own(self) -> bool:
+        return not self.inherited
+
+    def set(self, value: Any) -> None:
+        self.mapping[self.item] = value
+
+    def delete(self) -> None:
+        del self.mapping[self.item]
+
+    def __repr__(self) -> str:
+        return f"[{self.item}]"
+
+
+class CellSlot:
+    """A closure cell, where a decorator keeps the function that it decorates."""
+
+    def __init__(self, cell: Any) -> None:
+        self.cell = cell
+
+    def key(self) -> Hashable:
+        return (id(self.cell), "cell")
+
+    def get(self) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return MISSING
+
+    def own(self) -> bool:
+        return True
+
+    def set(self, value: Any) -> None:
+        self.cell.cell_contents = value
+
+    def delete(self) -> None:
+        del self.cell.cell_contents
+
+    def __repr__(self) -> str:
+        return "closure cell"
+
+
+Slot = AttributeSlot | ItemSlot | CellSlot
+
+
+def unwrap(raw: Any) -> tuple[Callable[..., Any], Callable[[Callable[..., Any]], Any]]:
+    """The function inside a raw object, and how to dress another function in the same way.
+
+    Raises:
+        TargetError: when the object is none that a function can stand in for.
+    """
+    if isinstance(raw, staticmethod):
+        return raw.__func__, staticmethod
+    if isinstance(raw, classmethod):
+        return raw.__func__, classmethod
+    if isinstance(raw, property) and raw.fget is not None:
+        return raw.fget, lambda function: property(function, raw.fset, raw.fdel, raw.__doc__)
+    if callable(raw) and not isinstance(raw, type):
+        return raw, lambda function: function
+    raise TargetError(f"{raw!r} is {'a class' if isinstance(raw, type) else 'not callable'}, a function was expected")
+
+
+def split_target(target: str) -> tuple[str, list[tuple[str, str]]]:
+    """Split ``module:a.b[key]`` into the module and its steps ``("attribute", "a")``, …, ``("key", "key")``.
+
+    Raises:
+        ValueError: when the text is no target.
+    """
+    module, colon, path = target.partition(":")
+    steps: list[tuple[str, str]] = []
+    rest = path
+    while rest:
+        if rest.startswith("["):
+            end = rest.index("]") if "]" in rest else -1
+            steps.append(("key", rest[1:end]))
+            rest = rest[end + 1 :].removeprefix(".") if end >= 0 else ""
+        else:
+            cut = min((i for i in (rest.find("."), rest.find("[")) if i >= 0), default=len(rest))
+            steps.append(("attribute", rest[:cut]))
+            rest = rest[cut:].removeprefix(".")
+    if not module or not colon or not steps or not all(text for _, text in steps):
+        raise ValueError(
+            f"{target!r} is not a target: write 'module:function', 'module:Class.method' or 'module:TABLE[key]'"
+        )
+    return module, steps
+
+
+def _key(text: str) -> Any:
+    """The key written in brackets: a dotted path of a loaded module, else the text itself."""
+    root, dot, path = text.partition(".")
+    value = sys.modules.get(root) if dot else None
+    if value is None:
+        return text
+    for name in path.split("."):
+        value = getattr(value, name, MISSING)
+        if value is MISSING:
+            raise TargetError(f"{text!r} is not there")
+    return value
+
+
+def find(module: Any, steps: list[tuple[str, str]]) -> Slot:
+    """The slot at the end of a path that begins in a module.
+
+    Raises:
+        TargetError: names the step that is not there.
+    """
+    import wrapt
+
+    owner, walked = module, getattr(module, "__name__", repr(module))
+    for position, (kind, text) in enumerate(steps):
+        slot: Slot = AttributeSlot(owner, text) if kind == "attribute" else ItemSlot(owner, _key(text))
+        if position + 1 == len(steps):
+            if slot.get() is MISSING:
+                raise TargetError(f"{walked} has no {text!r}")
+            return slot
+        if kind == "key":
+            owner = slot.get()
+        else:
+            try:
+                _, _, owner = wrapt.resolve_path(owner, text)
+            except AttributeError:
+                owner = MISSING
+        if owner is MISSING:
+            raise TargetError(f"{walked} has no {text!r}")
+        walked = f"{walked}.{text}"
+    raise TargetError(f"{walked} is no place for a patch")

@@ -1,0 +1,1 @@
+"""What a patch is, for those who write and read them."""

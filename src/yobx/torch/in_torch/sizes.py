@@ -1,0 +1,129 @@
+"""Questions about sizes that the patches share: what a broadcast yields, and what may not be guarded on.
+
+A broadcast pairs two sizes that are equal or of which one is 1. Which of the three it is may be unknown while a graph is
+traced, and a program that is to run all three may not decide. The size of the result can be written down without deciding:
+the larger of the two, or 0 when one of them is 0. Every undecided broadcast of this family yields that one expression,
+over the set of all sizes that met in it, so that two tensors broadcast from the same sizes have equal sizes, and that
+a broadcast can be told from any other expression.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+
+torch: Any = lazy("torch")
+sympy: Any = lazy("sympy")
+symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
+sympy_functions: Any = lazy("torch.utils._sympy.functions")
+bound_sympy: Any = lazy("torch.utils._sympy.value_ranges:bound_sympy")
+value_ranges: Any = lazy("torch.utils._sympy.value_ranges:ValueRanges")
+
+
+def is_symbolic(size: Any) -> bool:
+    return isinstance(size, torch.SymInt) and getattr(size.node, "shape_env", None) is not None
+
+
+def expression(size: Any) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+def hint(size: Any) -> int | None:
+    """What the size was in the sample; None if it depends on data."""
+    if isinstance(size, int):
+        return size
+    found = size.node.hint if is_symbolic(size) else None
+    return found if isinstance(found, int) else None
+
+
+def samples(shape_env: Any) -> Any:
+    """The values that the symbols of the inputs had in the sample; torch 2.9 names the mapping otherwise."""
+    return shape_env.var_to_val if hasattr(shape_env, "var_to_val") else shape_env.backed_var_to_val
+
+
+def parts(expr: Any) -> Any:
+    """The sizes that met in a broadcast, or the expression itself when it is no broadcast."""
+    if isinstance(expr, sympy.Mul) and len(expr.args) == 2:
+        for most, least in (expr.args, expr.args[::-1]):
+            if isinstance(most, sympy_functions.Max) and isinstance(least, sympy_functions.Min):
+                if set(least.args) == {sympy.S.One, *most.args}:
+                    return set(most.args)
+    return {expr}
+
+
+def has_broadcast(expr: Any) -> bool:
+    """Whether an expression is made of the size of an undecided broadcast."""
+    return any(
+        sympy.S.One in least.args and expr.has(sympy_functions.Max(*(set(least.args) - {sympy.S.One})))
+        for least in expr.atoms(sympy_functions.Min)
+    )
+
+
+def follows_the_sample(shape_env: Any, symbol: Any) -> bool:
+    """Whether torch's own rules hold for this symbol: ``Dim.AUTO`` asks for what the sample suggests."""
+    return symbol in getattr(shape_env, "yobx_automatic", ())
+
+
+def never_one(shape_env: Any, expr: Any) -> bool:
+    """Whether a size is certainly not 1.
+
+    The range of a symbol cannot be asked as it stands: torch lets the size of an input start at 2, whatever its dimension was
+    declared to take, so that no program is specialised to 1.
+    """
+    if expr.is_number:
+        return bool(expr != 1)
+    ranges = {}
+    for symbol in expr.free_symbols:
+        known = shape_env.var_to_range.get(symbol)
+        if known is None:
+            return False
+        if known.lower == 2 and not follows_the_sample(shape_env, symbol):
+            known = value_ranges(0, known.upper)
+        ranges[symbol] = known
+    found = bound_sympy(expr, ranges)
+    return bool(found.lower > 1 or found.upper < 1)
+
+
+def oblivious(shape_env: Any, expr: Any) -> bool:
+    """Whether a question must not be answered by what the sample was.
+
+    True for a size that was 0 or 1 in the sample (only a dimension declared dynamic has a symbol then), for the size of an
+    undecided broadcast, and for any question whether a size is 0 or 1.
+    """
+    if isinstance(expr, (sympy.Eq, sympy.Ne)) and any(side in (0, 1) for side in expr.args):
+        return True
+    sample = samples(shape_env)
+    return any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr)
+
+
+def broadcast_size(a: Any, b: Any) -> Any:
+    """The size that results from broadcasting a dimension of size ``a`` with one of size ``b``; None if they never fit."""
+    if not is_symbolic(a) and not is_symbolic(b):
+        return b if a == 1 else a if b in (1, a) else None
+    shape_env = (a if is_symbolic(a) else b).node.shape_env
+    x, y = expression(a), expression(b)
+    if x == y or y == 1:
+        return a
+    if x == 1:
+        return b
+    met, other = hint(a), hint(b)
+    if met is not None and other is not None and met != other and 1 not in (met, other):
+        return None
+    left, right = never_one(shape_env, x), never_one(shape_env, y)
+    if left and right:
+        torch._check(a == b, lambda: f"the size of a tensor ({a}) must match the size of the other ({b})")
+        return b if y.is_number else a
+    if left or right:
+        return a if left else b
+    mine, theirs = parts(x), parts(y)
+    if theirs <= mine:
+        return a
+    if mine <= theirs:
+        return b
+    most, least = None, 1
+    for part in sorted(mine | theirs, key=str):
+        size = shape_env.create_symintnode(part, hint=None)
+        most = size if most is None else torch.sym_max(most, size)
+        least = torch.sym_min(least, size)
+    return most * least

@@ -1,0 +1,125 @@
+"""What a sample may decide: sizes 0 and 1, and questions with a default answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import oblivious
+
+sympy: Any = lazy("sympy")
+torch: Any = lazy("torch")
+shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
+SymT: Any = lazy("torch.utils._sympy.symbol:SymT")
+
+
+def linear_of_one_row() -> Reproducer:
+    return Reproducer(
+        torch.nn.Linear(4, 3),
+        inputs=dict(input=torch.randn(1, 4)),
+        dynamic_shapes=dict(input={0: torch.export.Dim("b", min=1)}),
+        accepts=[dict(input=torch.randn(n, 4)) for n in (1, 5)],
+        rejects=[dict(input=torch.randn(0, 4))],
+    )
+
+
+@patch(
+    "torch.fx.experimental.symbolic_shapes:_guard_or",
+    family="torch",
+    name="guard_or",
+    versions="torch>=2.9",
+    why="a question with a default answer needs no guard when the sample gives the same answer, "
+    "nor when the sample must not decide",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when torch asks such questions without guarding",
+    reproducer=linear_of_one_row,
+    group="zero_one",
+)
+def guard_or(a: Any, default: bool) -> bool:
+    """
+    Try to guard a, if data dependent error encountered just return default.
+    """
+    if not isinstance(a, torch.SymBool):
+        if not isinstance(a, bool):
+            raise AssertionError(f"Expected bool, got {type(a)}")
+        return a
+
+    shape_env = getattr(a.node, "shape_env", None)
+
+    # xla symnode path.
+    if shape_env is None:
+        return shapes.guard_bool(a)
+
+    sym_node = a.node
+    if sym_node.hint is default:
+        return default
+    if oblivious(shape_env, sym_node.expr):
+        result = shapes._static_eval_sym_bool(a)
+        return result if result is not None else default
+
+    r = sym_node.shape_env.evaluate_sym_node(sym_node, size_oblivious=False, fallback_value=default)
+    return bool(r)
+
+
+@patch(
+    "torch.fx.experimental.symbolic_shapes:ShapeEnv.create_symbol",
+    family="torch",
+    name="create_symbol",
+    versions="torch>=2.9",
+    around=True,
+    why="a dimension declared dynamic stays so when the sample has size 0 or 1 there",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when torch does not specialise a declared dynamic dimension to 0 or 1",
+    reproducer=linear_of_one_row,
+    group="zero_one",
+)
+def create_symbol(
+    original: Any,
+    self: Any,
+    val: Any,
+    source: Any,
+    dynamic_dim: Any = None,
+    constraint_dim: Any = None,
+    positive: bool | None = True,
+    do_not_specialize_zero_one: bool = False,
+    symbolic_context: Any = None,
+) -> Any:
+    dynamic_dim = shapes.DimDynamic.DUCK if dynamic_dim is None else dynamic_dim
+    declared = (
+        type(val) is int and val in (0, 1) and constraint_dim is not None and not constraint_dim.warn_only
+    )
+    symbol = original(
+        self,
+        val,
+        source,
+        dynamic_dim,
+        constraint_dim,
+        positive,
+        do_not_specialize_zero_one or declared,
+        symbolic_context,
+    )
+    if constraint_dim is None and isinstance(symbol, sympy.Symbol):
+        # Dim.AUTO leaves it to torch what the sample decides.
+        self.__dict__.setdefault("yobx_automatic", set()).add(symbol)
+    return symbol
+
+
+@patch(
+    "torch.fx.experimental.symbolic_shapes:make_symbol",
+    family="torch",
+    name="make_symbol",
+    versions="torch>=2.9",
+    around=True,
+    why="a size may be 0; the original tells sympy that it is not, and sympy simplifies that case away",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when torch makes the symbols of sizes nonnegative instead of positive",
+    reproducer=linear_of_one_row,
+    group="zero_one",
+)
+def make_symbol(original: Any, prefix: Any, idx: Any, **kwargs: Any) -> Any:
+    if prefix is SymT.SIZE and kwargs.get("positive"):
+        del kwargs["positive"]
+        kwargs["nonnegative"] = True
+    return original(prefix, idx, **kwargs)

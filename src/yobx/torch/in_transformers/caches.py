@@ -1,0 +1,312 @@
+"""Caches as pytree nodes, so that an exported program can take and return them.
+
+A ``DynamicCache`` flattens to ``key_0, value_0, key_1, value_1, …``; layers that hold other states (convolution,
+recurrent, indexer) add them after their keys and values. The rest of a cache is its *context*: which kind each layer
+is, with its window.
+
+A sliding-window layer holds the last ``window - 1`` tokens and counts, in a Python integer, those that it has seen. The
+flat form has no place for a number that changes from call to call, so its tensors are given the length that was seen,
+zeros in front: the number is a size, which a program can take. The mask hides the zeros, and unflattening cuts them off.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import effect
+
+torch: Any = lazy("torch")
+
+# Attributes of a layer that follow from its tensors.
+DERIVED = frozenset(
+    ["device", "dtype", "batch_size", "max_batch_size", "num_heads", "k_head_dim", "v_head_dim", "indexer_dtype", "indexer_device"]
+)
+GROWING = ("DynamicLayer", "DynamicSlidingWindowLayer")
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _class(path: str) -> Any:
+    module, _, name = path.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+class CacheContext:
+    """What a flattened cache is besides its tensors.
+
+    Two contexts are equal when a program traced with one takes the other. It takes a sliding layer for one without a
+    window and the reverse: both hold what was seen in the flat form, and a model masks by its configuration. So a cache
+    made by ``DynamicCache()`` may stand for the one that the model makes from its configuration.
+    """
+
+    __slots__ = ("data", "names", "signature")
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.names = [name for layer in data.get("layers", ()) for name in layer["leaves"]]
+        self.signature = json.dumps(
+            [
+                data["class"],
+                [
+                    ["growing" if layer["kind"] == "growing" else layer, layer["leaves"]]
+                    for layer in data["layers"]
+                ],
+                data["state"],
+            ],
+            sort_keys=True,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CacheContext) and self.signature == other.signature
+
+    def __hash__(self) -> int:
+        return hash(self.signature)
+
+    def __repr__(self) -> str:
+        return f"{self.data['class'].partition(':')[2]}({', '.join(self.names)})"
+
+    def dumps(self) -> str:
+        return json.dumps(self.data)
+
+    @classmethod
+    def loads(cls, text: str) -> CacheContext:
+        return cls(json.loads(text))
+
+
+def _pack(value: Any, name: str, leaves: list[tuple[str, Any]]) -> Any:
+    """The JSON form of an attribute, its tensors moved to the leaves."""
+    if isinstance(value, torch.Tensor):
+        leaves.append((name, value))
+        return {"tensor": name}
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        items = [_pack(item, f"{name}_{i}", leaves) for i, item in enumerate(value)]
+        return {"list": items} if isinstance(value, list) else {"tuple": items}
+    if isinstance(value, dict):
+        return {"dict": [[key, _pack(item, f"{name}_{key}", leaves)] for key, item in value.items()]}
+    if isinstance(value, torch.dtype):
+        return {"dtype": str(value).rpartition(".")[2]}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    if isinstance(value, torch.SymInt):
+        # A counter of a layer that no patch knows: its value in the sample would be baked into the program.
+        raise TypeError(
+            f"{name} is a number that depends on the sizes of the inputs, a cache cannot carry it"
+        )
+    raise TypeError(f"{name} is a {type(value).__name__}, a cache that holds one cannot be flattened")
+
+
+def _unpack(value: Any, tensors: dict[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, item),) = value.items()
+    if kind == "tensor":
+        return tensors[item]
+    if kind == "dtype":
+        return getattr(torch, item)
+    if kind == "device":
+        return torch.device(item)
+    if kind == "dict":
+        return {key: _unpack(entry, tensors) for key, entry in item}
+    items = [_unpack(entry, tensors) for entry in item]
+    return items if kind == "list" else tuple(items)
+
+
+def _keys_and_values(layer: Any) -> list[Any]:
+    """The keys and values of a layer; of a sliding one with zeros in front for the tokens that have left the window."""
+    pair = [layer.keys, layer.values]
+    if not layer.is_sliding:
+        return pair
+    gone = layer.cumulative_length - layer.keys.shape[-2]
+    if (isinstance(gone, int) and gone <= 0) or (isinstance(gone, torch.SymInt) and gone.node.expr == 0):
+        return pair
+    zeros = [tensor.new_zeros((*tensor.shape[:-2], gone, tensor.shape[-1])) for tensor in pair]
+    return [torch.cat(both, dim=-2) for both in zip(zeros, pair, strict=True)]
+
+
+def _flatten_layer(layer: Any, index: int, leaves: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Append a layer's tensors to the leaves and describe the rest."""
+    mine: list[tuple[str, Any]] = []
+    name = type(layer).__name__
+    if name in GROWING and type(layer).__module__ == "transformers.cache_utils":
+        description: dict[str, Any] = {"kind": "growing", "class": _path(type(layer))}
+        if name == "DynamicSlidingWindowLayer":
+            description["window"] = layer.sliding_window
+            if getattr(layer, "record_past", False):
+                description["record_past"] = True
+        # An initialised layer without a token may hold a tensor of one dimension, which stands for no state at all.
+        if layer.keys is not None and layer.keys.dim() > 1:
+            keys, values = _keys_and_values(layer)
+            mine += [(f"key_{index}", keys), (f"value_{index}", values)]
+    else:
+        state: dict[str, Any] = {}
+        for attribute, prefix in (("keys", "key"), ("values", "value")):
+            if isinstance(getattr(layer, attribute, None), torch.Tensor):
+                state[attribute] = _pack(getattr(layer, attribute), f"{prefix}_{index}", mine)
+        for attribute, value in vars(layer).items():
+            if attribute not in state and attribute not in DERIVED:
+                state[attribute] = _pack(value, f"{attribute}_{index}", mine)
+        derived = [attribute for attribute in vars(layer) if attribute in DERIVED]
+        description = {"kind": "state", "class": _path(type(layer)), "state": state, "derived": derived}
+    description["leaves"] = [leaf for leaf, _ in mine]
+    leaves.extend(mine)
+    return description
+
+
+def _in_a_trace(tensor: Any) -> bool:
+    """Whether a layer keeps all that it is given, as the patch of its ``update`` expects.
+
+    The flag of torch is not up yet when the fake inputs of a trace are put together.
+    """
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return torch.compiler.is_exporting() or isinstance(tensor, FakeTensor)
+
+
+def _unflatten_layer(description: dict[str, Any], index: int, tensors: dict[str, Any]) -> Any:
+    cls = _class(description["class"])
+    if description["kind"] == "growing":
+        window = description.get("window")
+        layer = cls() if window is None else cls(sliding_window=window)
+        if description["leaves"]:
+            layer.keys, layer.values = (tensors[name] for name in description["leaves"])
+            layer.is_initialized = True
+            layer.dtype, layer.device = (
+                getattr(layer.keys, "dtype", None),
+                getattr(layer.keys, "device", None),
+            )
+        if window is None or not description["leaves"] or not hasattr(layer.keys, "shape"):
+            return layer
+        layer.cumulative_length = layer.keys.shape[-2]
+        if hasattr(layer, "_sliding_window_tensor"):
+            layer._sliding_window_tensor = torch.tensor(window, dtype=torch.long, device=layer.device)
+        if description.get("record_past"):
+            layer.record_past = True
+        elif not _in_a_trace(layer.keys):
+            layer.keys = layer.keys[:, :, -window + 1 :, :]
+            layer.values = layer.values[:, :, -window + 1 :, :]
+        return layer
+    layer = object.__new__(cls)
+    for attribute, value in description["state"].items():
+        setattr(layer, attribute, _unpack(value, tensors))
+    first = next((tensors[name] for name in description["leaves"]), None)
+    for attribute in description["derived"]:
+        setattr(layer, attribute, _derive(layer, attribute, first))
+    return layer
+
+
+def _derive(layer: Any, attribute: str, tensor: Any) -> Any:
+    """An attribute that follows from the tensors of a layer, None as long as there are none."""
+    if not hasattr(tensor, "shape"):
+        return None
+    if attribute.endswith("device"):
+        return tensor.device
+    if attribute.endswith("dtype"):
+        return tensor.dtype
+    if attribute in ("batch_size", "max_batch_size"):
+        return tensor.shape[0]
+    if attribute == "num_heads":
+        return tensor.shape[1]
+    return (layer.values if attribute == "v_head_dim" else layer.keys).shape[-1]
+
+
+CACHE_OWN = frozenset(["layers", "layer_class_to_replicate", "offloading", "only_non_sliding", "prefetch_stream"])
+
+
+def _flatten_named(cache: Any) -> tuple[list[tuple[str, Any]], CacheContext]:
+    leaves: list[tuple[str, Any]] = []
+    layers = [_flatten_layer(layer, i, leaves) for i, layer in enumerate(cache.layers)]
+    more = getattr(cache, "layer_class_to_replicate", None)
+    state = {k: _pack(v, k, leaves) for k, v in vars(cache).items() if k not in CACHE_OWN}
+    data = {"class": _path(type(cache)), "layers": layers, "more": more and _path(more), "state": state}
+    return leaves, CacheContext(data)
+
+
+def flatten(cache: Any) -> tuple[list[Any], CacheContext]:
+    """The tensors of a cache, and its context."""
+    leaves, context = _flatten_named(cache)
+    return [tensor for _, tensor in leaves], context
+
+
+def flatten_with_keys(cache: Any) -> tuple[list[Any], CacheContext]:
+    """As `flatten`, every tensor with its name."""
+    from torch.utils._pytree import MappingKey
+
+    leaves, context = _flatten_named(cache)
+    return [(MappingKey(name), tensor) for name, tensor in leaves], context
+
+
+def unflatten(values: Any, context: CacheContext) -> Any:
+    """The cache that `flatten` took apart."""
+    data = context.data
+    tensors = dict(zip(context.names, values, strict=True))
+    cache = object.__new__(_class(data["class"]))
+    cache.layers = [_unflatten_layer(layer, i, tensors) for i, layer in enumerate(data["layers"])]
+    cache.layer_class_to_replicate = _class(data["more"]) if data["more"] else None
+    cache.offloading = False
+    for attribute, value in data["state"].items():
+        setattr(cache, attribute, _unpack(value, tensors))
+    return cache
+
+
+def register_class(cls: type) -> bool:
+    """Make a cache class a pytree node, unless somebody else has done so already.
+
+    Args:
+        cls: a subclass of ``transformers.cache_utils.Cache``.
+
+    Returns:
+        Whether the registration is ours.
+    """
+    from torch.fx import _pytree as fx_pytree
+    from torch.utils import _pytree as pytree
+
+    if cls in pytree.SUPPORTED_NODES:
+        return False
+    pytree.register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+        to_dumpable_context=CacheContext.dumps,
+        from_dumpable_context=CacheContext.loads,
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+    if cls not in fx_pytree.SUPPORTED_NODES:
+        fx_pytree.register_pytree_flatten_spec(cls, lambda cache, spec: flatten(cache)[0])
+    return True
+
+
+def _subclasses(cls: type) -> list[type]:
+    return [sub for direct in cls.__subclasses__() for sub in (direct, *_subclasses(direct))]
+
+
+@effect(
+    "transformers.cache_utils",
+    family="transformers",
+    why="a cache that is no pytree node can be neither an input nor an output of a program",
+    see="https://github.com/pytorch/pytorch/issues/136582",
+    obsolete="when transformers registers its caches itself, as 4.50 to 4.55 did for DynamicCache",
+)
+def register_cache_classes(module: Any) -> None:
+    """Register the cache classes of ``transformers.cache_utils``; the registrations stay for the process."""
+    for cls in (module.Cache, *_subclasses(module.Cache)):
+        register_class(cls)
+
+
+def register_caches() -> None:
+    """Make the cache classes of transformers pytree nodes, as enabling the family does.
+
+    A program that takes or returns a cache is loaded by ``torch.export.load`` only where these registrations have been
+    made. Calling it again registers the classes that modules loaded meanwhile have added.
+    """
+    register_cache_classes(importlib.import_module("transformers.cache_utils"))

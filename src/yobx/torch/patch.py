@@ -1,0 +1,73 @@
+"""The scope that applies the patches inside an export pipeline, and a helper for dynamic shapes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from yobx.autopatch import control, families
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from yobx.autopatch.patches import Patch
+    from yobx.helpers.patch_helper import PatchInfo
+
+
+def apply_patches_for_model(
+    patch_torch: bool = False,
+    patch_transformers: bool = False,
+    verbose: int = 0,
+    model: Any = None,
+    extra_patches: Iterable[PatchInfo] | None = None,
+) -> control.Scope:
+    """Patches for the length of a ``with`` block, in this thread; the originals stand there again after it.
+
+    The block's value is a :class:`~yobx.helpers.patch_helper.PatchDetails`. Blocks nest, and may be open in several
+    threads at once, with or without :func:`yobx.autopatch.enable`.
+
+    Args:
+        patch_torch: apply the torch family.
+        patch_transformers: apply the transformers family.
+        verbose: 1 or more: say on stderr what is applied.
+        model: the module to be exported. Only said with ``verbose``: every patch of a family applies, and one that
+            the model does not need does not run.
+        extra_patches: a program's own patches; they go over built-in ones of the same target.
+
+    Raises:
+        PatchError: under ``YOBX_PATCH_STRICT=1``, when a patch cannot be applied; nothing is applied then.
+    """
+    extra = list(extra_patches or ())
+
+    def wanted() -> list[Patch]:
+        names = [name for name, asked in (("torch", patch_torch), ("transformers", patch_transformers)) if asked]
+        chosen = [patch for name in names for patch in families.get(name).load().values()]
+        chosen += [part.core for info in extra for part in info.with_dependencies()]
+        unique = list({patch.number: patch for patch in chosen}.values())
+        if verbose:
+            what = f" for {type(model).__name__}" if model is not None else ""
+            print(f"yobx: {len(unique)} patches{what}", file=sys.stderr)
+            for patch in unique:
+                print(f"yobx:   {patch.full_name} of {patch.target}", file=sys.stderr)
+        return unique
+
+    return control.Scope(wanted)
+
+
+def use_dyn_not_str(dynamic_shapes: Any) -> Any:
+    """Turn the names in nested dynamic shapes into ``torch.export.Dim.DYNAMIC``; everything else is kept.
+
+    ``{"x": {0: "batch", 1: "d1"}}`` becomes ``{"x": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}}``: two dimensions of the same
+    name are no longer tied to each other.
+    """
+    import torch
+
+    if isinstance(dynamic_shapes, str):
+        return torch.export.Dim.DYNAMIC
+    if isinstance(dynamic_shapes, dict):
+        return type(dynamic_shapes)((key, use_dyn_not_str(value)) for key, value in dynamic_shapes.items())
+    if isinstance(dynamic_shapes, tuple) and hasattr(dynamic_shapes, "_fields"):
+        return type(dynamic_shapes)(*map(use_dyn_not_str, dynamic_shapes))
+    if isinstance(dynamic_shapes, (list, tuple)):
+        return type(dynamic_shapes)(map(use_dyn_not_str, dynamic_shapes))
+    return dynamic_shapes
