@@ -75,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 2
     sys.stdout.flush()
     # The interpreter starts anew, as `python` would: nothing of this process shows in the script.
-    os.execve(sys.executable, [sys.executable, *arguments.command], environment)
+    return os.execve(sys.executable, [sys.executable, *arguments.command], environment)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,15 +6,16 @@ runs only while it is active: inside an export (the default scope), or inside :f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from yobx.autopatch import activation as _activation
 from yobx.autopatch import control as _control
 from yobx.autopatch import families as _families
 from yobx.autopatch.notices import PatchError
 
+# Not imported from `typing`, which takes longer to load at interpreter start than all of this package.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from yobx.autopatch.patches import Patch
     from yobx.helpers.patch_helper import PatchDetails, PatchInfo

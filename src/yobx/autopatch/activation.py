@@ -9,8 +9,8 @@ graph as a constant, and a ``ContextVar`` cannot be traced.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -64,7 +64,7 @@ class Default:
         """Set both groups; the calling thread's own state follows at once, other threads' at their next change."""
         self.exporting = tuple(exporting)
         self.always = tuple(always)
-        self.winners = frozenset(_by_target(self.always).values())
+        self.winners = _numbers(_by_target(self.always))
         refresh()
 
 
@@ -72,8 +72,20 @@ state = ThreadState()
 default = Default()
 
 
-def _by_target(patches: Iterable[Patch]) -> dict[str, int]:
-    return {patch.target: patch.number for patch in patches}
+def _by_target(patches: Iterable[Patch]) -> dict[str, list[Patch]]:
+    """The last patch of each target. A family's declarations for other versions stay beside it: one is installed."""
+    chosen: dict[str, list[Patch]] = {}
+    for patch in patches:
+        rivals = chosen.get(patch.target)
+        if rivals and patch.versions and rivals[-1].family == patch.family:
+            rivals.append(patch)
+        else:
+            chosen[patch.target] = [patch]
+    return chosen
+
+
+def _numbers(chosen: dict[str, list[Patch]]) -> frozenset[int]:
+    return frozenset(patch.number for rivals in chosen.values() for patch in rivals)
 
 
 def refresh() -> None:
@@ -89,7 +101,7 @@ def refresh() -> None:
             chosen.clear()
         else:
             chosen.update(_by_target(activation.patches))
-    state.winners = frozenset(chosen.values()) or ORIGINALS
+    state.winners = _numbers(chosen) or ORIGINALS
 
 
 def push(activation: Activation) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import importlib
 import sys
 from contextlib import ContextDecorator
-from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import activation, families, imports, notices, occupants, patches, scopes
 from yobx.autopatch.occupants import lock
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType, TracebackType
+    from typing import Any
 
     from yobx.autopatch.families import Selection
     from yobx.autopatch.patches import Patch

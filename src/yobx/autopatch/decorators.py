@@ -9,12 +9,13 @@ closure cell of another decorator above it (``torch.no_grad``).
 from __future__ import annotations
 
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import dispatch, occupants, slots
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from yobx.autopatch.patches import Patch
 

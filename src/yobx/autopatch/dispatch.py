@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import activation
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from yobx.autopatch.patches import Patch
 

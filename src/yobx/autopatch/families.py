@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import threading
-from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import notices
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from yobx.autopatch.patches import Patch
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 _before: dict[str, list[Callable[[], None]]] = {}
 _after: dict[str, list[Callable[[ModuleType], None]]] = {}

@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import dispatch, slots
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from typing import Any
 
     from yobx.autopatch.patches import Patch
 

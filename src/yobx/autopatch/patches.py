@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import decorators, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
 PENDING = "pending"
 INSTALLED = "installed"

@@ -8,14 +8,15 @@ general one narrow. Up to torch 2.10, ``export_for_training`` has a way of its o
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import activation, dispatch, imports, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+    from typing import Any
 
 DOORS = {
     "torch.export._trace": ("_export", "_export_for_training"),

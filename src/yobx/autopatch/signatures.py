@@ -29,12 +29,15 @@ class SignatureMismatch(NamedTuple):
 def mismatch(patch: Patch, original: Callable[..., Any]) -> SignatureMismatch | None:
     """The first parameter of the original that the replacement does not take, or ``None``.
 
-    A replacement may take more, with defaults. Functions without a signature (builtins) are not judged.
+    A replacement may take more, with defaults. Functions whose signature is not known (builtins), or says nothing
+    (``*args, **kwargs`` of a wrapper), are not judged.
     """
     try:
         theirs = list(inspect.signature(original).parameters.values())
         signature = inspect.signature(patch.replacement)
     except (TypeError, ValueError):
+        return None
+    if {p.kind for p in theirs} == {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
         return None
     ours = list(signature.parameters.values())[1 if patch.around else 0 :]
     wrong = _first_misfit(ours, theirs)

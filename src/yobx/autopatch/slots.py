@@ -10,10 +10,31 @@ back. A target is written ``module:path``, where the path is made of attributes 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Slot(Protocol):
+        """One place where a patch can stand."""
+
+        def key(self) -> Hashable:
+            """The same for two slots of the same place."""
+
+        def get(self) -> Any:
+            """The raw object that stands there, ``MISSING`` when there is none."""
+
+        def own(self) -> bool:
+            """Whether the object is the place's own: it is written back, where an inherited one is uncovered."""
+
+        def set(self, value: Any) -> None:
+            """Put another object there."""
+
+        def delete(self) -> None:
+            """Uncover what the place inherits."""
+
     from collections.abc import Callable, Hashable
+    from typing import Any
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "<missing>"})()
 
@@ -114,9 +135,6 @@ class CellSlot:
 
     def __repr__(self) -> str:
         return "closure cell"
-
-
-Slot = AttributeSlot | ItemSlot | CellSlot
 
 
 def unwrap(raw: Any) -> tuple[Callable[..., Any], Callable[[Callable[..., Any]], Any]]:

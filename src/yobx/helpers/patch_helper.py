@@ -237,7 +237,7 @@ class PatchInfo:
         if old is None or new is None:
             which = "original" if old is None else "replacement"
             return [f"--- {title[0]}", f"+++ {title[1]}", f"no source to show: the {which} has none"]
-        return list(difflib.unified_diff(old, _without_declaration(new), *title, lineterm=""))
+        return list(difflib.unified_diff(_from_def(old), _from_def(new), *title, lineterm=""))
 
     def format_diff(self, format: str = "raw") -> str:
         """The diff as plain text (``"raw"``), or as a reStructuredText section with an anchor (``"rst"``).
@@ -303,8 +303,8 @@ def _plain_name(function: Any) -> str:
     return str(name).rpartition("<locals>.")[2]
 
 
-def _without_declaration(lines: list[str]) -> list[str]:
-    """The replacement's text from its ``def`` on: the ``@patch(…)`` above it is no part of what differs."""
+def _from_def(lines: list[str]) -> list[str]:
+    """A function's text from its ``def`` on: what decorates it, ``@patch(…)`` or the original's, does not differ."""
     for index, line in enumerate(lines):
         if line.startswith(("def ", "async def ")):
             return lines[index:]

@@ -85,16 +85,21 @@ def never_one(shape_env: Any, expr: Any) -> bool:
     return bool(found.lower > 1 or found.upper < 1)
 
 
-def oblivious(shape_env: Any, expr: Any) -> bool:
-    """Whether a question must not be answered by what the sample was.
+def undecided(shape_env: Any, expr: Any) -> bool:
+    """Whether a size, or a question about sizes, is one that the sample must not decide.
 
-    True for a size that was 0 or 1 in the sample (only a dimension declared dynamic has a symbol then), for the size of an
-    undecided broadcast, and for any question whether a size is 0 or 1.
+    So are sizes that were 0 or 1 in the sample (only a dimension declared dynamic has a symbol then), and the size of an
+    undecided broadcast.
     """
-    if isinstance(expr, (sympy.Eq, sympy.Ne)) and any(side in (0, 1) for side in expr.args):
-        return True
     sample = samples(shape_env)
     return any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr)
+
+
+def oblivious(shape_env: Any, question: Any) -> bool:
+    """Whether a question with a default answer must get it: one about undecided sizes, or whether a size is 0 or 1."""
+    if isinstance(question, (sympy.Eq, sympy.Ne)) and any(side in (0, 1) for side in question.args):
+        return True
+    return undecided(shape_env, question)
 
 
 def broadcast_size(a: Any, b: Any) -> Any:

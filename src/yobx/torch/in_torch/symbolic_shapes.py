@@ -7,7 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import oblivious
+from yobx.torch.in_torch.sizes import oblivious, undecided
 
 sympy: Any = lazy("sympy")
 torch: Any = lazy("torch")
@@ -61,6 +61,36 @@ def guard_or(a: Any, default: bool) -> bool:
 
     r = sym_node.shape_env.evaluate_sym_node(sym_node, size_oblivious=False, fallback_value=default)
     return bool(r)
+
+
+def contiguous_copy_of_one_row() -> Reproducer:
+    class Contiguous(torch.nn.Module):
+        def forward(self, x):
+            return x.transpose(0, 1).contiguous()
+
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Contiguous(),
+        inputs=dict(x=torch.randn(1, 5, 8)),
+        dynamic_shapes=dict(x=dynamic),
+        accepts=[dict(x=torch.randn(n, m, 8)) for n, m in ((3, 5), (1, 1), (4, 1))],
+    )
+
+
+@patch(
+    "torch.fx.experimental.sym_node:SymNode.has_hint",
+    family="torch",
+    name="has_hint",
+    versions="torch>=2.9",
+    why="ATen answers questions of layout from the sample wherever a size has a hint, and guards on the answer; "
+    "without one it takes the way that decides nothing",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when ATen asks questions of layout without guarding",
+    reproducer=contiguous_copy_of_one_row,
+    group="zero_one",
+)
+def has_hint(self: Any) -> bool:
+    return self._hint is not None and not (self.shape_env is not None and undecided(self.shape_env, self.expr))
 
 
 @patch(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import weakref
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -24,6 +25,9 @@ torch: Any = lazy("torch")
 DERIVED = frozenset(
     ["device", "dtype", "batch_size", "max_batch_size", "num_heads", "k_head_dim", "v_head_dim", "indexer_dtype", "indexer_device"]
 )
+# torch.export flattens its inputs several times and knows them by identity: a layer that has not changed must give the
+# same tensors again.
+_padded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 GROWING = ("DynamicLayer", "DynamicSlidingWindowLayer")
 
 
@@ -129,8 +133,11 @@ def _keys_and_values(layer: Any) -> list[Any]:
     gone = layer.cumulative_length - layer.keys.shape[-2]
     if (isinstance(gone, int) and gone <= 0) or (isinstance(gone, torch.SymInt) and gone.node.expr == 0):
         return pair
-    zeros = [tensor.new_zeros((*tensor.shape[:-2], gone, tensor.shape[-1])) for tensor in pair]
-    return [torch.cat(both, dim=-2) for both in zip(zeros, pair, strict=True)]
+    known = _padded.get(layer)
+    if known is None or known[0] is not layer.keys or known[1] is not layer.values:
+        zeros = [tensor.new_zeros((*tensor.shape[:-2], gone, tensor.shape[-1])) for tensor in pair]
+        known = _padded[layer] = [*pair, *(torch.cat(both, dim=-2) for both in zip(zeros, pair, strict=True))]
+    return known[2:]
 
 
 def _flatten_layer(layer: Any, index: int, leaves: list[tuple[str, Any]]) -> dict[str, Any]:

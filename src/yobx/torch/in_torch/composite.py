@@ -1,0 +1,126 @@
+"""Composite operators written in C++, whose choice of layout guards on sizes.
+
+Such an operator is split into others before any fake tensor sees it, and the Python dispatcher asks the operator's table
+of Python kernels first. A kernel put there stands in for the C++ one while programs are traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import is_symbolic
+
+torch: Any = lazy("torch")
+utils: Any = lazy("torch._prims_common")
+fake_impls: Any = lazy("torch._subclasses.fake_impls")
+
+
+class CompositeKernel:
+    """The place of the Python kernel of a composite operator; without one, the C++ kernel stands there."""
+
+    def __init__(self, operator: Any) -> None:
+        self.operator = operator
+        self.dispatch_key = torch._C.DispatchKey.CompositeImplicitAutograd
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            return operator._op_dk(self.dispatch_key, *args, **kwargs)
+
+        kernel.__name__ = operator.__name__
+        self._native: Callable[..., Any] = kernel
+
+    def key(self) -> Hashable:
+        return (id(self.operator), "composite")
+
+    def get(self) -> Any:
+        return self.operator.py_kernels.get(self.dispatch_key, self._native)
+
+    def own(self) -> bool:
+        return self.dispatch_key in self.operator.py_kernels
+
+    def set(self, value: Any) -> None:
+        self.operator.py_kernels[self.dispatch_key] = value
+        self.operator._dispatch_cache.clear()
+
+    def delete(self) -> None:
+        del self.operator.py_kernels[self.dispatch_key]
+        self.operator._dispatch_cache.clear()
+
+    def __repr__(self) -> str:
+        return f"the composite kernel of {self.operator}"
+
+
+def reshape_of_one_row() -> Reproducer:
+    class Reshape(torch.nn.Module):
+        def forward(self, x):
+            return x.transpose(0, 1).reshape(x.shape[0] * x.shape[1], -1)
+
+    return Reproducer(
+        Reshape(),
+        inputs=dict(x=torch.randn(1, 5, 8)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m, 8)) for n, m in ((3, 5), (1, 1), (4, 1))],
+    )
+
+
+@patch(
+    "torch:ops.aten.reshape.default",
+    family="torch",
+    name="reshape",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.reshape.default)],
+    around=True,
+    why="whether a reshape is a view or a copy is a question of layout; the C++ kernel guards on sizes to answer it",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when computeStride in ATen asks without guarding",
+    reproducer=reshape_of_one_row,
+    group="zero_one",
+)
+def reshape(original: Any, self: Any, shape: Any) -> Any:
+    if not any(map(is_symbolic, (*self.shape, *shape))) or self.is_sparse or self.is_mkldnn or self.ndim == 0:
+        return original(self, shape)
+    if utils.is_contiguous_or_false(self):
+        return self.view(shape)
+    sizes = utils.infer_size(shape, self.numel())
+    if fake_impls._compute_stride(self.shape, self.stride(), sizes, size_oblivious=True) is not None:
+        return self.view(sizes)
+    return torch.ops.aten._unsafe_view(self.clone(memory_format=torch.contiguous_format), sizes)
+
+
+def linear_of_one_row() -> Reproducer:
+    class Linear(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.linear(x.transpose(0, 1))
+
+    return Reproducer(
+        Linear(),
+        inputs=dict(x=torch.randn(1, 5, 8)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m, 8)) for n, m in ((3, 5), (1, 1), (4, 1))],
+    )
+
+
+@patch(
+    "torch:ops.aten.linear.default",
+    family="torch",
+    name="linear",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.linear.default)],
+    around=True,
+    why="whether rows can be flattened without a copy is a question of layout; the C++ kernel guards on sizes to answer it",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when computeStride in ATen asks without guarding",
+    reproducer=linear_of_one_row,
+    group="zero_one",
+)
+def linear(original: Any, input: Any, weight: Any, bias: Any = None) -> Any:
+    if bias is None or input.ndim < 3 or not any(map(is_symbolic, input.shape)) or utils.is_contiguous_or_false(input):
+        return original(input, weight, bias)
+    return torch.matmul(input, weight.t()) + bias
