@@ -12,10 +12,14 @@ tokens, which must be those of ``model.generate``. The exit code is 0 only if al
 import argparse
 import copy
 import sys
+import warnings
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, logging
+
+logging.set_verbosity_error()
+warnings.filterwarnings("ignore", category=FutureWarning)
 
 LIMIT = 32
 SIZES = dict(

@@ -65,8 +65,7 @@ def activate(*names: str) -> _control.Scope:
     Raises:
         ValueError: for an unknown family or patch.
     """
-    selection = _families.Selection.parse(names or _families.BUILT_IN)
-    return _control.Scope(selection.patches)
+    return _control.scope_of(_families.Selection.parse(names or _families.BUILT_IN))
 
 
 def suspend() -> _control.Scope:
@@ -96,7 +95,7 @@ def details() -> PatchDetails:
         chosen.update((patch.number, patch) for patch in _control.wanted_by_process(scope, load=True))
     _control.synchronise()
     for entry in _activation.state.stack:
-        chosen.update((patch.number, patch) for patch in entry.patches or ())
+        chosen.update((patch.number, patch) for patch in (entry.choice.patches if entry.choice else ()))
     return _control.details_of(list(chosen.values()), None)
 
 

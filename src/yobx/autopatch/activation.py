@@ -12,7 +12,7 @@ import threading
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from yobx.autopatch.patches import Patch
 
@@ -22,17 +22,40 @@ NOTHING: frozenset[int] = frozenset()
 ORIGINALS: frozenset[int] = frozenset({0})
 
 
+class Choice:
+    """Patches that are asked for together, and what follows from them: worked out once.
+
+    Attributes:
+        by_target: the patch that wins each target among them. A family's declarations for other versions stay beside
+            it: one of them is installed.
+        winners: the numbers of these.
+    """
+
+    __slots__ = ("by_target", "patches", "winners")
+
+    def __init__(self, patches: Iterable[Patch]) -> None:
+        self.patches = tuple(patches)
+        self.by_target: dict[str, tuple[int, ...]] = {}
+        last: dict[str, Patch] = {}
+        for patch in self.patches:
+            rival = last.get(patch.target)
+            beside = rival is not None and patch.versions and rival.family == patch.family
+            self.by_target[patch.target] = (*(self.by_target[patch.target] if beside else ()), patch.number)
+            last[patch.target] = patch
+        self.winners = frozenset(number for numbers in self.by_target.values() for number in numbers)
+
+
 class Activation:
-    """One entry of a thread's stack: patches that were asked for together, or the originals (``patches=None``).
+    """One entry of a thread's stack: patches that were asked for together, or the originals (``choice=None``).
 
     Attributes:
         runs: how often each patch's replacement ran in this thread while this entry was on the stack.
     """
 
-    __slots__ = ("patches", "runs", "thread")
+    __slots__ = ("choice", "runs", "thread")
 
-    def __init__(self, patches: Sequence[Patch] | None) -> None:
-        self.patches = patches
+    def __init__(self, choice: Choice | None) -> None:
+        self.choice = choice
         self.runs: dict[int, int] = {}
         self.thread = threading.get_ident()
 
@@ -56,15 +79,15 @@ class Default:
     """
 
     def __init__(self) -> None:
-        self.exporting: tuple[Patch, ...] = ()
-        self.always: tuple[Patch, ...] = ()
+        self.exporting = Choice(())
+        self.always = Choice(())
         self.winners = NOTHING
 
     def replace(self, exporting: Iterable[Patch], always: Iterable[Patch]) -> None:
         """Set both groups; the calling thread's own state follows at once, other threads' at their next change."""
-        self.exporting = tuple(exporting)
-        self.always = tuple(always)
-        self.winners = _numbers(_by_target(self.always))
+        self.exporting = Choice(exporting)
+        self.always = Choice(always)
+        self.winners = self.always.winners
         refresh()
 
 
@@ -72,36 +95,26 @@ state = ThreadState()
 default = Default()
 
 
-def _by_target(patches: Iterable[Patch]) -> dict[str, list[Patch]]:
-    """The last patch of each target. A family's declarations for other versions stay beside it: one is installed."""
-    chosen: dict[str, list[Patch]] = {}
-    for patch in patches:
-        rivals = chosen.get(patch.target)
-        if rivals and patch.versions and rivals[-1].family == patch.family:
-            rivals.append(patch)
-        else:
-            chosen[patch.target] = [patch]
-    return chosen
-
-
-def _numbers(chosen: dict[str, list[Patch]]) -> frozenset[int]:
-    return frozenset(patch.number for rivals in chosen.values() for patch in rivals)
-
-
 def refresh() -> None:
     """Work out anew what is active in this thread: the last one activated wins each target."""
-    if not state.stack and not state.doors:
+    stack = state.stack
+    if not stack and not state.doors:
         state.winners = NOTHING
         return
-    chosen = _by_target(default.always)
-    if state.doors:
-        chosen.update(_by_target(default.exporting))
-    for activation in state.stack:
-        if activation.patches is None:
-            chosen.clear()
+    layers = [default.always, default.exporting] if state.doors else [default.always]
+    for activation in stack:
+        if activation.choice is None:
+            layers.clear()
         else:
-            chosen.update(_by_target(activation.patches))
-    state.winners = _numbers(chosen) or ORIGINALS
+            layers.append(activation.choice)
+    layers = [choice for choice in layers if choice.winners]
+    if len(layers) == 1:
+        state.winners = layers[0].winners
+        return
+    chosen: dict[str, tuple[int, ...]] = {}
+    for choice in layers:
+        chosen.update(choice.by_target)
+    state.winners = frozenset(number for numbers in chosen.values() for number in numbers) or ORIGINALS
 
 
 def push(activation: Activation) -> None:

@@ -32,6 +32,7 @@ make_details: Callable[[Sequence[Patch], activation.Activation | None], Any] | N
 
 _enabled: list[tuple[str, Selection]] = []
 _held: list[Patch] = []
+_held_numbers: frozenset[int] = frozenset()
 _wanted: dict[str, dict[int, Patch]] = {}
 _late: list[Patch] = []
 
@@ -109,7 +110,14 @@ def _install(patch: Patch, again: bool = False) -> None:
 
 
 def enable(selection: Selection, scope: str) -> None:
-    """Add to what the whole process wants."""
+    """Add to what the whole process wants.
+
+    Raises:
+        PatchError: in strict mode, when a family's package is not installed or a patch cannot be installed.
+    """
+    missing = selection.absent()
+    if missing:
+        notices.complain(missing)
     with lock:
         if (scope, selection) not in _enabled:
             _enabled.append((scope, selection))
@@ -150,6 +158,12 @@ def wanted_by_process(scope: str, load: bool = False) -> list[Patch]:
     return list(chosen.values())
 
 
+def _hold(held: list[Patch]) -> None:
+    global _held_numbers
+    _held[:] = held
+    _held_numbers = frozenset(patch.number for patch in held)
+
+
 def synchronise() -> None:
     """Make the installed patches and the default beneath every stack agree with what ``enable`` asked for."""
     exporting, always = wanted_by_process(EXPORT), wanted_by_process(ALWAYS)
@@ -158,19 +172,111 @@ def synchronise() -> None:
         dropped = [patch for patch in _held if patch.number not in wanted]
         held = {patch.number for patch in _held}
         added = [patch for patch in wanted.values() if patch.number not in held]
-        _held[:] = [*(patch for patch in _held if patch.number in wanted), *added]
+        _hold([*(patch for patch in _held if patch.number in wanted), *added])
     try:
         acquire(added)
     except BaseException:
         with lock:
             gone = {patch.number for patch in added}
-            _held[:] = [patch for patch in _held if patch.number not in gone]
+            _hold([patch for patch in _held if patch.number not in gone])
         raise
     release(dropped)
+    if dropped:
+        for group in list(_groups.values()):
+            group.give_back()
     activation.default.replace(exporting, always)
     scopes.stand(any(scope == EXPORT for scope, _ in _enabled))
     if always:
         occupants.prepare()
+
+
+class Group:
+    """Patches that scopes ask for together: installed for the first of them, given back after the last.
+
+    While ``enable`` holds all of them anyway they are kept, so that a scope costs the same for any number of patches.
+    """
+
+    def __init__(self, choice: activation.Choice) -> None:
+        self.choice = choice
+        self._acquired: list[Patch] | None = None
+        self._ready = False
+        self._users = 0
+        self._names: list[tuple[Any, str, str]] = []
+        self._named_at = -1
+
+    def open(self) -> None:
+        """One more scope wants the patches.
+
+        Raises:
+            PatchError: in strict mode, when one cannot be installed; the scope is not counted then.
+        """
+        with lock:
+            self._users += 1
+        if self._ready:
+            self._show_names()
+            return
+        try:
+            acquired = acquire(self.choice.patches)
+        except BaseException:
+            self.close()
+            raise
+        with lock:
+            if self._acquired is None:
+                self._acquired, acquired = acquired, []
+            self._ready = True
+        self._show_names()
+        # Another thread came first: its claim serves both.
+        release(acquired)
+
+    def close(self) -> None:
+        """A scope has ended."""
+        with lock:
+            self._users -= 1
+            if self._users == 0:
+                self._hide_names()
+                if not self.choice.winners <= _held_numbers:
+                    self.give_back()
+
+    def _show_names(self) -> None:
+        with lock:
+            if self not in _shown:
+                _shown.append(self)
+            if self._named_at != patches.changes():
+                self._named_at = patches.changes()
+                self._names = [names for patch in self.choice.patches for names in patch.names()]
+            for dispatcher, name, _ in self._names:
+                dispatcher.__name__ = name
+
+    def _hide_names(self) -> None:
+        if self in _shown:
+            _shown.remove(self)
+        for dispatcher, _, name in self._names:
+            dispatcher.__name__ = name
+        for other in _shown:
+            other._show_names()
+
+    def give_back(self) -> None:
+        """Nobody holds the patches any more, unless a scope is open."""
+        with lock:
+            if self._users == 0 and self._acquired is not None:
+                self._ready = False
+                acquired, self._acquired = self._acquired, None
+                release(acquired)
+
+
+_groups: dict[tuple[int, ...], Group] = {}
+
+# Groups whose replacements' names the dispatchers show, oldest first.
+_shown: list[Group] = []
+
+
+def _group(wanted: Iterable[Patch]) -> Group:
+    chosen = tuple(wanted)
+    key = tuple([patch.number for patch in chosen])
+    group = _groups.get(key)
+    if group is None:
+        group = _groups.setdefault(key, Group(activation.Choice(chosen)))
+    return group
 
 
 class Scope(ContextDecorator):
@@ -179,7 +285,7 @@ class Scope(ContextDecorator):
     def __init__(self, wanted: Callable[[], Sequence[Patch]] | None) -> None:
         self._wanted = wanted
         self._activation: activation.Activation | None = None
-        self._acquired: list[Patch] = []
+        self._group: Group | None = None
 
     def _recreate_cm(self) -> Scope:
         return Scope(self._wanted)
@@ -191,16 +297,14 @@ class Scope(ContextDecorator):
             self._activation = activation.Activation(None)
             activation.push(self._activation)
             return None
-        chosen = list(self._wanted())
-        self._acquired = acquire(chosen)
+        group = _group(self._wanted())
+        group.open()
+        self._group = group
         try:
-            with lock:
-                for patch in chosen:
-                    patch.show_name(True)
             occupants.prepare()
-            self._activation = activation.Activation(chosen)
+            self._activation = activation.Activation(group.choice)
             activation.push(self._activation)
-            return details_of(chosen, self._activation)
+            return details_of(group.choice.patches, self._activation)
         except BaseException:
             self._close()
             raise
@@ -214,11 +318,17 @@ class Scope(ContextDecorator):
         if self._activation is not None:
             activation.remove(self._activation)
             self._activation = None
-        acquired, self._acquired = self._acquired, []
-        with lock:
-            for patch in acquired:
-                patch.show_name(False)
-        release(acquired)
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+
+
+def scope_of(selection: Selection, more: Sequence[Patch] = ()) -> Scope:
+    """A scope of what is selected, and of further patches that go over it."""
+    missing = selection.absent()
+    if missing:
+        notices.complain(missing)
+    return Scope(lambda: [*selection.patches(), *more])
 
 
 def details_of(chosen: Sequence[Patch], entry: activation.Activation | None) -> Any:

@@ -60,10 +60,17 @@ def body_of(patch: Patch, original: Callable[..., Any]) -> Callable[..., Any]:
 def take_names(function: Callable[..., Any], original: Callable[..., Any]) -> None:
     """Let a function pass for the one it stands for.
 
-    ``__dict__`` is not copied: it may carry Dynamo's private marks (``_torchdynamo_orig_callable``), with which a
-    compiled target would run the original while a patch is active (pytorch/pytorch#172732).
+    Attributes that were set on the original can be read from it, except for Dynamo's private marks
+    (``_torchdynamo_orig_callable``), with which a compiled target would run the original while a patch is active
+    (pytorch/pytorch#172732).
     """
     functools.update_wrapper(function, original, updated=())
+    attributes = dict(getattr(original, "__dict__", ()))
+    # The methods of `functools.lru_cache`, which is no Python function.
+    attributes.update((name, getattr(original, name)) for name in ("cache_info", "cache_clear") if hasattr(original, name))
+    for name, value in attributes.items():
+        if not name.startswith("_torchdynamo") and name != "__wrapped__":
+            setattr(function, name, value)
 
 
 def make_dispatcher(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[tuple[int, Any, Any]]]:

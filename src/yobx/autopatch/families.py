@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import threading
 
-from yobx.autopatch import notices
+from yobx.autopatch import imports, notices
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ class Selection:
         self.families = list(dict.fromkeys(families))
         self.only: list[Patch] = list(only)
         self.without: list[Patch] = list(without)
+        self._worked_out: tuple[list[int], list[Patch]] | None = None
 
     @classmethod
     def parse(cls, words: Iterable[str]) -> Selection:
@@ -145,20 +146,27 @@ class Selection:
 
     def patches(self, load: bool = True) -> list[Patch]:
         """The patches asked for; with ``load=False`` only of families whose declarations have been read."""
-        chosen: dict[int, Patch] = {}
-        for name in self.families:
-            family = _families[name]
-            if load or family.declared:
-                chosen.update((patch.number, patch) for patch in family.load().values())
-        chosen.update((patch.number, patch) for patch in self.only)
-        for patch in self.without:
-            chosen.pop(patch.number, None)
-        return list(chosen.values())
+        families = [_families[name] for name in self.families if load or _families[name].declared]
+        size = [len(family.load()) for family in families]
+        if self._worked_out is None or self._worked_out[0] != size:
+            chosen = {patch.number: patch for family in families for patch in family.patches.values()}
+            chosen.update((patch.number, patch) for patch in self.only)
+            for patch in self.without:
+                chosen.pop(patch.number, None)
+            self._worked_out = (size, list(chosen.values()))
+        return self._worked_out[1]
+
+    def absent(self) -> str | None:
+        """What is asked for in vain: a family whose package is not installed, in words."""
+        packages = [_families[name].package for name in self.families]
+        missing = [package for package in packages if package is not None and not imports.installed(package)]
+        return f"{' and '.join(missing)} asked for, but not installed: nothing to patch there" if missing else None
 
     def drop(self, names: Iterable[str]) -> None:
         """No longer ask for some families, nor for single patches of them."""
         self.families = [family for family in self.families if family not in names]
         self.only = [patch for patch in self.only if patch.family not in names]
+        self._worked_out = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Selection):

@@ -29,6 +29,14 @@ def finished(name: str) -> bool:
     return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
+def installed(package: str) -> bool:
+    """Whether a top-level package is loaded, or could be; nothing is imported."""
+    if package in sys.modules:
+        return True
+    finders = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path))
+    return any(find(package, None) is not None for find in finders if find)
+
+
 class HookedLoader:
     """The loader that was found, with something to do before and after the module runs.
 

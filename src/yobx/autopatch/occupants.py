@@ -37,7 +37,6 @@ class Occupant:
         self.dispatcher, self.entries = make(self.original)
         self.placed = dress(self.dispatcher)
         self.aliases: list[slots.Slot] = []
-        self.names: list[str] = []
 
     def enter(self, patch: Patch, body: Callable[..., Any] | None = None) -> None:
         """Add a patch to those that the dispatcher chooses from; the last to come is first."""
@@ -81,10 +80,6 @@ class Occupant:
         """Whether the place holds what it held when it was first looked at, or the dispatcher."""
         current = self.slot.get()
         return current is self.raw or current is self.placed
-
-    def rename(self) -> None:
-        """Show the name of the explicit scope's replacement, or the original's when there is none."""
-        self.dispatcher.__name__ = self.names[-1] if self.names else getattr(self.original, "__name__", "dispatcher")
 
 
 _table: dict[Hashable, Occupant] = {}
@@ -132,10 +127,12 @@ class Aliases:
 
     def track(self, occupant: Occupant) -> None:
         """Look out for other names of what stood at a place and of the dispatcher that stands there now."""
-        if self._tracked.get(id(occupant.raw)) is not occupant and not isinstance(occupant.slot, slots.CellSlot):
-            self._tracked[id(occupant.raw)] = occupant
-            self._tracked[id(occupant.placed)] = occupant
-            self._complete = False
+        if id(occupant.placed) in self._tracked or isinstance(occupant.slot, slots.CellSlot):
+            return
+        # Of two places with the same object, the first to come has its other names.
+        self._tracked.setdefault(id(occupant.raw), occupant)
+        self._tracked[id(occupant.placed)] = occupant
+        self._complete = False
 
     def update(self) -> None:
         """Find the names that are new since the last look, and fill them."""

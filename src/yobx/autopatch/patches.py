@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from yobx.autopatch import decorators, notices, occupants, slots
+from yobx.autopatch import decorators, imports, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
@@ -21,6 +21,12 @@ FAILED = "failed"
 REMOVED = "removed"
 
 _numbers = itertools.count(1)
+_changes = 0
+
+
+def changes() -> int:
+    """How often a patch has come to stand somewhere, or left: what is remembered of places holds between changes."""
+    return _changes
 
 
 class Patch:
@@ -112,7 +118,9 @@ class Patch:
 
     def wait(self) -> None:
         """The module that owns the target is not loaded, or not to its end."""
-        self.state, self.reason = PENDING, f"{self.module} is not loaded"
+        package = self.module.partition(".")[0]
+        what = f"{self.module} is not loaded" if imports.installed(package) else f"{package} is not installed"
+        self.state, self.reason = PENDING, what
 
     def install(self, again: bool = False) -> None:
         """Put the replacement at all its places, or at none. The outcome is in ``state`` and ``reason``.
@@ -149,6 +157,8 @@ class Patch:
         self._settle(INSTALLED, f"stands in {len(places)} place{'s' if len(places) > 1 else ''}")
 
     def _claim(self, places: list[slots.Slot]) -> None:
+        global _changes
+        _changes += 1
         self.vacate()
         try:
             for place in places:
@@ -175,7 +185,9 @@ class Patch:
 
     def vacate(self) -> None:
         """Take the replacement out of every place where it stands."""
+        global _changes
         with lock:
+            _changes += bool(self._places)
             while self._places:
                 self._places.pop().drop(self)
 
@@ -185,15 +197,13 @@ class Patch:
         if self.state in (INSTALLED, PENDING) and not self.effect:
             self.state, self.reason = REMOVED, "the last scope that wanted it has ended"
 
-    def show_name(self, shown: bool) -> None:
-        """Give the dispatchers the replacement's ``__name__``, or take it away again."""
+    def names(self) -> list[tuple[Any, str, str]]:
+        """The dispatchers, each with the replacement's name and the original's."""
         name = getattr(self.replacement, "__name__", self.name)
-        for occupant in self._places:
-            if shown:
-                occupant.names.append(name)
-            elif name in occupant.names:
-                occupant.names.remove(name)
-            occupant.rename()
+        return [
+            (place.dispatcher, name, getattr(place.original, "__name__", place.dispatcher.__name__))
+            for place in self._places
+        ]
 
     def fail(self, error: BaseException) -> None:
         """Note that installing raised; nothing of the patch stands anywhere."""

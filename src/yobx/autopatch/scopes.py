@@ -29,7 +29,7 @@ def make_door(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[An
     """A function that runs ``original`` with the process-wide patches active beneath this thread's own."""
 
     def door(*args: Any, **kwargs: Any) -> Any:
-        if not activation.default.exporting:
+        if not activation.default.exporting.winners:
             return original(*args, **kwargs)
         occupants.prepare()
         entry = activation.open_door()

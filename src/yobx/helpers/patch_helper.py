@@ -315,7 +315,15 @@ class PatchDetails:
     """A list of patches: those of a scope, of the process, or of a program's own choosing."""
 
     def __init__(self, patches: Iterable[PatchInfo] = ()) -> None:
-        self._patches = list(patches)
+        # Most scopes never look at theirs: the list is made when it is asked for.
+        self._source: Iterable[PatchInfo] = patches
+        self._list: list[PatchInfo] | None = None
+
+    @property
+    def _patches(self) -> list[PatchInfo]:
+        if self._list is None:
+            self._list = list(self._source)
+        return self._list
 
     def __iter__(self) -> Iterator[PatchInfo]:
         return iter(self._patches)

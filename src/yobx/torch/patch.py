@@ -10,7 +10,6 @@ from yobx.autopatch import control, families
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from yobx.autopatch.patches import Patch
     from yobx.helpers.patch_helper import PatchInfo
 
 
@@ -37,21 +36,16 @@ def apply_patches_for_model(
     Raises:
         PatchError: under ``YOBX_PATCH_STRICT=1``, when a patch cannot be applied; nothing is applied then.
     """
-    extra = list(extra_patches or ())
-
-    def wanted() -> list[Patch]:
-        names = [name for name, asked in (("torch", patch_torch), ("transformers", patch_transformers)) if asked]
-        chosen = [patch for name in names for patch in families.get(name).load().values()]
-        chosen += [part.core for info in extra for part in info.with_dependencies()]
-        unique = list({patch.number: patch for patch in chosen}.values())
-        if verbose:
-            what = f" for {type(model).__name__}" if model is not None else ""
-            print(f"yobx: {len(unique)} patches{what}", file=sys.stderr)
-            for patch in unique:
-                print(f"yobx:   {patch.full_name} of {patch.target}", file=sys.stderr)
-        return unique
-
-    return control.Scope(wanted)
+    names = [name for name, asked in (("torch", patch_torch), ("transformers", patch_transformers)) if asked]
+    selection = families.Selection(names)
+    extra = {part.core.number: part.core for info in extra_patches or () for part in info.with_dependencies()}
+    if verbose:
+        chosen = {patch.number: patch for patch in (*selection.patches(), *extra.values())}
+        what = f" for {type(model).__name__}" if model is not None else ""
+        print(f"yobx: {len(chosen)} patches{what}", file=sys.stderr)
+        for patch in chosen.values():
+            print(f"yobx:   {patch.full_name} of {patch.target}", file=sys.stderr)
+    return control.scope_of(selection, list(extra.values()))
 
 
 def use_dyn_not_str(dynamic_shapes: Any) -> Any:

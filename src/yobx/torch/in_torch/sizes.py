@@ -68,7 +68,7 @@ def follows_the_sample(shape_env: Any, symbol: Any) -> bool:
 def never_one(shape_env: Any, expr: Any) -> bool:
     """Whether a size is certainly not 1.
 
-    The range of a symbol cannot be asked as it stands: torch lets the size of an input start at 2, whatever its dimension was
+    The range of a symbol cannot be asked as it stands: the size of an input starts at 1 or 2, whatever its dimension was
     declared to take, so that no program is specialised to 1.
     """
     if expr.is_number:
@@ -78,7 +78,7 @@ def never_one(shape_env: Any, expr: Any) -> bool:
         known = shape_env.var_to_range.get(symbol)
         if known is None:
             return False
-        if known.lower == 2 and not follows_the_sample(shape_env, symbol):
+        if known.lower in (1, 2) and not follows_the_sample(shape_env, symbol):
             known = value_ranges(0, known.upper)
         ranges[symbol] = known
     found = bound_sympy(expr, ranges)
@@ -93,13 +93,6 @@ def undecided(shape_env: Any, expr: Any) -> bool:
     """
     sample = samples(shape_env)
     return any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr)
-
-
-def oblivious(shape_env: Any, question: Any) -> bool:
-    """Whether a question with a default answer must get it: one about undecided sizes, or whether a size is 0 or 1."""
-    if isinstance(question, (sympy.Eq, sympy.Ne)) and any(side in (0, 1) for side in question.args):
-        return True
-    return undecided(shape_env, question)
 
 
 def broadcast_size(a: Any, b: Any) -> Any:

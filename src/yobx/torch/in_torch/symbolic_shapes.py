@@ -7,11 +7,13 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import oblivious, undecided
+from yobx.torch.in_torch.sizes import follows_the_sample, undecided
 
 sympy: Any = lazy("sympy")
 torch: Any = lazy("torch")
 shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
+ValueRanges: Any = lazy("torch.utils._sympy.value_ranges:ValueRanges")
+int_oo: Any = lazy("torch.utils._sympy.numbers:int_oo")
 SymT: Any = lazy("torch.utils._sympy.symbol:SymT")
 
 
@@ -55,11 +57,13 @@ def guard_or(a: Any, default: bool) -> bool:
     sym_node = a.node
     if sym_node.hint is default:
         return default
-    if oblivious(shape_env, sym_node.expr):
+    if not any(follows_the_sample(shape_env, symbol) for symbol in sym_node.expr.free_symbols):
         result = shapes._static_eval_sym_bool(a)
         return result if result is not None else default
 
-    r = sym_node.shape_env.evaluate_sym_node(sym_node, size_oblivious=False, fallback_value=default)
+    r = sym_node.shape_env.evaluate_sym_node(
+        sym_node, size_oblivious=False, fallback_value=default
+    )
     return bool(r)
 
 
@@ -130,6 +134,9 @@ def create_symbol(
         do_not_specialize_zero_one or declared,
         symbolic_context,
     )
+    if declared and val == 1:
+        # As torch lets sizes of 2 and more start at 2: what it knows of them is not what the dimension takes.
+        self.var_to_range[symbol] &= ValueRanges(1, int_oo)
     if constraint_dim is None and isinstance(symbol, sympy.Symbol):
         # Dim.AUTO leaves it to torch what the sample decides.
         self.__dict__.setdefault("yobx_automatic", set()).add(symbol)

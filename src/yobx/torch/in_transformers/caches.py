@@ -55,18 +55,14 @@ class CacheContext:
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
+        pair = [CacheContext(part) for part in data.get("pair", ())]
         self.names = [name for layer in data.get("layers", ()) for name in layer["leaves"]]
-        self.signature = json.dumps(
-            [
-                data["class"],
-                [
-                    ["growing" if layer["kind"] == "growing" else layer, layer["leaves"]]
-                    for layer in data["layers"]
-                ],
-                data["state"],
-            ],
-            sort_keys=True,
-        )
+        self.names += [prefix + name for prefix, part in zip(("", "cross_"), pair) for name in part.names]
+        layers = [
+            [layer["leaves"], "growing" if layer["kind"] == "growing" else layer] for layer in data.get("layers", ())
+        ]
+        parts = [data["class"], layers, data.get("state"), [part.signature for part in pair]]
+        self.signature = json.dumps(parts, sort_keys=True)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CacheContext) and self.signature == other.signature
@@ -238,9 +234,31 @@ def _flatten_named(cache: Any) -> tuple[list[tuple[str, Any]], CacheContext]:
     return leaves, CacheContext(data)
 
 
+def _flatten_pair(cache: Any) -> tuple[list[tuple[str, Any]], CacheContext]:
+    """An encoder-decoder cache: the tensors of the self-attention, then those of the cross-attention."""
+    leaves, own = _flatten_named(cache.self_attention_cache)
+    cross_leaves, cross = _flatten_named(cache.cross_attention_cache)
+    data = {"class": _path(type(cache)), "pair": [own.data, cross.data]}
+    return leaves + [(f"cross_{name}", tensor) for name, tensor in cross_leaves], CacheContext(data)
+
+
+def _unflatten_pair(values: list[Any], context: CacheContext) -> Any:
+    cache = object.__new__(_class(context.data["class"]))
+    own, cross = (CacheContext(data) for data in context.data["pair"])
+    cache.self_attention_cache = unflatten(values[: len(own.names)], own)
+    cache.cross_attention_cache = unflatten(values[len(own.names) :], cross)
+    # A layer of the cross-attention is filled once, from what the encoder gave.
+    cache.is_updated = {i: layer.keys is not None for i, layer in enumerate(cache.cross_attention_cache.layers)}
+    return cache
+
+
+def _flatten_any(cache: Any) -> tuple[list[tuple[str, Any]], CacheContext]:
+    return _flatten_pair(cache) if hasattr(cache, "cross_attention_cache") else _flatten_named(cache)
+
+
 def flatten(cache: Any) -> tuple[list[Any], CacheContext]:
     """The tensors of a cache, and its context."""
-    leaves, context = _flatten_named(cache)
+    leaves, context = _flatten_any(cache)
     return [tensor for _, tensor in leaves], context
 
 
@@ -248,13 +266,15 @@ def flatten_with_keys(cache: Any) -> tuple[list[Any], CacheContext]:
     """As `flatten`, every tensor with its name."""
     from torch.utils._pytree import MappingKey
 
-    leaves, context = _flatten_named(cache)
+    leaves, context = _flatten_any(cache)
     return [(MappingKey(name), tensor) for name, tensor in leaves], context
 
 
 def unflatten(values: Any, context: CacheContext) -> Any:
     """The cache that `flatten` took apart."""
     data = context.data
+    if "pair" in data:
+        return _unflatten_pair(list(values), context)
     tensors = dict(zip(context.names, values, strict=True))
     cache = object.__new__(_class(data["class"]))
     cache.layers = [_unflatten_layer(layer, i, tensors) for i, layer in enumerate(data["layers"])]
