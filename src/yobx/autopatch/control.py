@@ -144,9 +144,15 @@ def disable(names: Sequence[str]) -> None:
 
 def _declare() -> None:
     """A family's package is about to load: read the declarations that were left for later."""
-    for _, selection in list(_enabled):
-        selection.patches(load=True)
-    synchronise()
+    try:
+        for _, selection in list(_enabled):
+            selection.patches(load=True)
+        synchronise()
+    except notices.PatchError:
+        raise
+    except Exception as error:
+        # The program's import goes on, whatever is wrong with ours.
+        notices.complain(f"a family of patches cannot be read: {type(error).__name__}: {error}", cause=error)
 
 
 def wanted_by_process(scope: str, load: bool = False) -> list[Patch]:

@@ -67,7 +67,8 @@ def take_names(function: Callable[..., Any], original: Callable[..., Any]) -> No
     functools.update_wrapper(function, original, updated=())
     attributes = dict(getattr(original, "__dict__", ()))
     # The methods of `functools.lru_cache`, which is no Python function.
-    attributes.update((name, getattr(original, name)) for name in ("cache_info", "cache_clear") if hasattr(original, name))
+    methods = ("cache_info", "cache_clear")
+    attributes.update((name, getattr(original, name)) for name in methods if hasattr(original, name))
     for name, value in attributes.items():
         if not name.startswith("_torchdynamo") and name != "__wrapped__":
             setattr(function, name, value)
@@ -83,7 +84,8 @@ def make_dispatcher(original: Callable[..., Any]) -> tuple[Callable[..., Any], l
     def dispatcher(*args: Any, **kwargs: Any) -> Any:
         winners = state.winners or default.winners
         if winners:
-            for number, body, patch in entries:
+            # A copy, as another thread may take an entry out meanwhile and move those behind it.
+            for number, body, patch in tuple(entries):
                 if number in winners:
                     if not tracing():
                         ran(patch)

@@ -25,8 +25,23 @@ _lock = threading.Lock()
 
 def finished(name: str) -> bool:
     """Whether a module has been loaded to its end: while it runs, its functions may not be defined yet."""
-    module = sys.modules.get(name)
-    return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+    namespace = namespace_of(sys.modules.get(name))
+    return namespace is not None and not getattr(namespace.get("__spec__"), "_initializing", False)
+
+
+def namespace_of(module: Any) -> dict[str, Any] | None:
+    """The names of a module, or of what stands for one in ``sys.modules``; ``None`` while it is not loaded.
+
+    Nothing is asked of the module itself: to ask one of ``importlib.util.LazyLoader`` would load it.
+    """
+    kind = type(module)
+    if kind.__module__ == "importlib.util" and kind.__name__ == "_LazyModule":
+        return None
+    try:
+        namespace = object.__getattribute__(module, "__dict__")
+    except AttributeError:
+        return None
+    return namespace if isinstance(namespace, dict) else None
 
 
 def installed(package: str) -> bool:
@@ -56,6 +71,15 @@ class HookedLoader:
     def __class__(self) -> Any:
         return type(self._loader)
 
+    def __eq__(self, other: object) -> bool:
+        return bool(self._loader == (other._loader if type(other) is HookedLoader else other))
+
+    def __hash__(self) -> int:
+        return hash(self._loader)
+
+    def __repr__(self) -> str:
+        return repr(self._loader)
+
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
 
@@ -81,9 +105,9 @@ def _hooks(table: dict[str, list[Any]], name: str) -> list[Any]:
 
 def _notify_wrapt(module: ModuleType) -> None:
     """Fire the post-import hooks that anybody registered with wrapt; what they raise is theirs."""
-    import wrapt
-
-    wrapt.notify_module_loaded(module)
+    notify = getattr(sys.modules.get("wrapt"), "notify_module_loaded", None)
+    if notify is not None:
+        notify(module)
 
 
 class Finder:
@@ -110,7 +134,8 @@ class Finder:
                 return None
         finally:
             busy.discard(fullname)
-        if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+        # A finder may give the same spec again.
+        if hasattr(spec.loader, "exec_module") and type(spec.loader) is not HookedLoader:
             spec.loader = HookedLoader(spec.loader, fullname)
         return spec
 

@@ -10,11 +10,11 @@ import functools
 import sys
 import threading
 
-from yobx.autopatch import dispatch, slots
+from yobx.autopatch import dispatch, imports, slots
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
     from typing import Any
 
     from yobx.autopatch.patches import Patch
@@ -33,7 +33,7 @@ class Occupant:
         self.slot = slot
         self.raw = slot.get()
         self.inherited = not slot.own()
-        self.original, dress = slots.unwrap(self.raw)
+        self.original, dress = slots.unwrap_in(slot, self.raw)
         self.dispatcher, self.entries = make(self.original)
         self.placed = dress(self.dispatcher)
         self.aliases: list[slots.Slot] = []
@@ -110,57 +110,77 @@ class Aliases:
     """Other names for the patched functions: ``from torch._refs import expand`` in a module, values of a table.
 
     Modules are looked through once each, when an activation begins and new ones have been loaded since the last, and
-    all of them again when a function has come to be patched that was not before.
+    all of them again when a function has come to be patched that was not before. In the packages whose functions are
+    patched any name counts; in other modules only the function's own, as an import makes it: what a program keeps
+    under a name of its choice (``before = torch._refs.expand``) stays what it was.
     """
 
     def __init__(self) -> None:
         self._tracked: dict[int, Occupant] = {}
+        self._packages: set[str] = set()
         self._seen: dict[str, int] = {}
+        self._unloaded: list[str] = []
         self._modules = 0
         self._newest: str | None = None
         self._complete = True
-        self._tables: list[Callable[[], Any]] = []
+        self._tables: list[Callable[[], Iterable[tuple[Any, Callable[[Any], slots.Slot]]]]] = []
 
-    def add_table(self, table: Callable[[], Any]) -> None:
-        """Name a mapping whose values are looked through like a module's; ``None`` while it is not there."""
-        self._tables.append(table)
+    def add_tables(self, tables: Callable[[], Iterable[tuple[Any, Callable[[Any], slots.Slot]]]]) -> None:
+        """Name mappings whose values are looked through like a module's, each with what makes a key's slot.
+
+        ``tables()`` gives those that are there; it is asked on every look.
+        """
+        self._tables.append(tables)
 
     def track(self, occupant: Occupant) -> None:
-        """Look out for other names of what stood at a place and of the dispatcher that stands there now."""
-        if id(occupant.placed) in self._tracked or isinstance(occupant.slot, slots.CellSlot):
+        """Look out for other names of what stood at a place and of the dispatcher that stands there now.
+
+        Not for what a cell holds, nor for what a class inherits: its other names are not that class's.
+        """
+        if isinstance(occupant.slot, slots.CellSlot) or occupant.inherited or id(occupant.placed) in self._tracked:
             return
         # Of two places with the same object, the first to come has its other names.
         self._tracked.setdefault(id(occupant.raw), occupant)
         self._tracked[id(occupant.placed)] = occupant
+        owner = getattr(occupant.slot, "owner", None)
+        home = getattr(owner, "__module__", None) or getattr(owner, "__name__", "")
+        self._packages.add(str(home).partition(".")[0])
         self._complete = False
 
     def update(self) -> None:
         """Find the names that are new since the last look, and fill them."""
         newest = next(reversed(sys.modules), None)
         if self._complete and len(sys.modules) == self._modules and newest == self._newest:
-            return
+            # Lazy modules that were not loaded at the last look.
+            if not any(imports.namespace_of(sys.modules.get(name)) is not None for name in self._unloaded):
+                return
+        self._unloaded.clear()
         for name, module in list(sys.modules.items()):
             if self._complete and self._seen.get(name) == id(module) and name != "__main__":
                 continue
-            namespace = getattr(module, "__dict__", None)
-            if not isinstance(namespace, dict):
+            namespace = imports.namespace_of(module)
+            if namespace is None:
+                self._unloaded.append(name)
                 continue
             # What is still being imported gains more names: look again next time.
             if not getattr(namespace.get("__spec__"), "_initializing", False):
                 self._seen[name] = id(module)
-            self._look(namespace, functools.partial(slots.AttributeSlot, module))
-        for table in self._tables:
-            mapping = table()
-            if mapping is not None:
-                self._look(mapping, functools.partial(slots.ItemSlot, mapping))
+            any_name = name.partition(".")[0] in self._packages
+            self._look(namespace, functools.partial(slots.AttributeSlot, module), any_name)
+        if not self._complete:
+            for tables in self._tables:
+                for mapping, slot_of in tables():
+                    self._look(mapping, slot_of, any_name=True)
         self._complete = True
         self._modules, self._newest = len(sys.modules), newest
 
-    def _look(self, mapping: Any, slot_of: Callable[[Any], slots.Slot]) -> None:
+    def _look(self, mapping: Any, slot_of: Callable[[Any], slots.Slot], any_name: bool) -> None:
         tracked = self._tracked
         for key, value in list(mapping.items()):
             occupant = tracked.get(id(value))
             if occupant is None or (value is not occupant.raw and value is not occupant.placed):
+                continue
+            if not any_name and key != getattr(occupant.original, "__name__", None):
                 continue
             if occupant.know(slot_of(key)) and occupant.entries:
                 occupant.put()

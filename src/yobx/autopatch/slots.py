@@ -9,7 +9,9 @@ back. A target is written ``module:path``, where the path is made of attributes 
 
 from __future__ import annotations
 
+import functools
 import sys
+import types
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
@@ -137,6 +139,10 @@ class CellSlot:
         return "closure cell"
 
 
+# What a class binds to its objects in the way of a function.
+_BOUND = (types.FunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
 def unwrap(raw: Any) -> tuple[Callable[..., Any], Callable[[Callable[..., Any]], Any]]:
     """The function inside a raw object, and how to dress another function in the same way.
 
@@ -147,11 +153,47 @@ def unwrap(raw: Any) -> tuple[Callable[..., Any], Callable[[Callable[..., Any]],
         return raw.__func__, staticmethod
     if isinstance(raw, classmethod):
         return raw.__func__, classmethod
-    if isinstance(raw, property) and raw.fget is not None:
+    # A subclass of property does more than this one can: it is left alone.
+    if type(raw) is property and raw.fget is not None:
         return raw.fget, lambda function: property(function, raw.fset, raw.fdel, raw.__doc__)
     if callable(raw) and not isinstance(raw, type):
         return raw, lambda function: function
     raise TargetError(f"{raw!r} is {'a class' if isinstance(raw, type) else 'not callable'}, a function was expected")
+
+
+def unwrap_in(slot: Slot, raw: Any) -> tuple[Callable[..., Any], Callable[[Callable[..., Any]], Any]]:
+    """Like :func:`unwrap`, for what a function has to do in a class to pass for what stands there.
+
+    Something that is called without the object (a builtin), or binds to it in a way of its own (a wrapt wrapper), goes
+    on doing so; what is inherited is looked up anew at every call, as Python does.
+
+    Raises:
+        TargetError: when the object is none that a function can stand in for.
+    """
+    function, dress = unwrap(raw)
+    if not isinstance(slot, AttributeSlot) or not isinstance(slot.owner, type):
+        return function, dress
+    if function is raw and type(raw) not in _BOUND:
+        if not hasattr(type(raw), "__get__"):
+            return function, staticmethod
+        function = functools.wraps(raw, updated=())(lambda self, /, *a, **k: raw.__get__(self, type(self))(*a, **k))
+    return (function if slot.own() else _inherited(slot.owner, slot.name, raw, function)), dress
+
+
+def _inherited(owner: type, name: str, raw: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """What a class inherits under a name, in the order of the receiver's own bases."""
+
+    def inherited(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(raw, staticmethod):
+            return getattr(super(owner, owner), name)(*args, **kwargs)
+        receiver, *rest = args
+        if isinstance(raw, property):
+            return getattr(super(owner, receiver), name)
+        if not isinstance(raw, classmethod) and not isinstance(receiver, owner):
+            return function(*args, **kwargs)
+        return getattr(super(owner, receiver), name)(*rest, **kwargs)
+
+    return functools.wraps(function, updated=())(inherited)
 
 
 def split_target(target: str) -> tuple[str, list[tuple[str, str]]]:
@@ -162,17 +204,17 @@ def split_target(target: str) -> tuple[str, list[tuple[str, str]]]:
     """
     module, colon, path = target.partition(":")
     steps: list[tuple[str, str]] = []
-    rest = path
+    rest = f".{path}"
     while rest:
         if rest.startswith("["):
-            end = rest.index("]") if "]" in rest else -1
-            steps.append(("key", rest[1:end]))
-            rest = rest[end + 1 :].removeprefix(".") if end >= 0 else ""
+            key, bracket, rest = rest[1:].partition("]")
+            steps.append(("key", key if bracket else ""))
         else:
-            cut = min((i for i in (rest.find("."), rest.find("[")) if i >= 0), default=len(rest))
-            steps.append(("attribute", rest[:cut]))
-            rest = rest[cut:].removeprefix(".")
-    if not module or not colon or not steps or not all(text for _, text in steps):
+            cut = min((i for i in (rest.find(".", 1), rest.find("[")) if i >= 0), default=len(rest))
+            # Only a dot separates a name from what is before it.
+            steps.append(("attribute", rest[1:cut] if rest[0] == "." and "]" not in rest[:cut] else ""))
+            rest = rest[cut:]
+    if not module or not colon or not all(text for _, text in steps):
         raise ValueError(
             f"{target!r} is not a target: write 'module:function', 'module:Class.method' or 'module:TABLE[key]'"
         )

@@ -456,6 +456,10 @@ def effect(
     return patch(module, family=family, why=why, effect=True, **declaration)
 
 
-def look_through(table: Callable[[], Any]) -> None:
-    """Have a mapping's values searched for patched functions; ``table()`` gives it, ``None`` while it is not there."""
-    occupants.aliases.add_table(table)
+def look_through(tables: Callable[[], Iterable[tuple[Any, Callable[[Any], Slot]]]]) -> None:
+    """Have the values of mappings searched for patched functions, and replaced where they stand.
+
+    Args:
+        tables: gives each mapping that is there with what makes the slot of one of its keys.
+    """
+    occupants.aliases.add_tables(tables)

@@ -199,4 +199,6 @@ def expand(a: Any, *shape: Any, implicit: bool = False) -> Any:
     # At this point shape must be valid
     utils.validate_shape(shape_)
 
-    return prims.broadcast_in_dim(a, shape_, tuple(range(offset, len(a.shape) + offset)))
+    # A kernel on the meta device would reach the original through the operator, which C++ holds.
+    broadcast_in_dim = prims._broadcast_in_dim_meta if a.device.type == "meta" else prims.broadcast_in_dim
+    return broadcast_in_dim(a, shape_, tuple(range(offset, len(a.shape) + offset)))

@@ -39,7 +39,7 @@ def hint(size: Any) -> int | None:
 
 def samples(shape_env: Any) -> Any:
     """The values that the symbols of the inputs had in the sample; torch 2.9 names the mapping otherwise."""
-    return shape_env.var_to_val if hasattr(shape_env, "var_to_val") else shape_env.backed_var_to_val
+    return shape_env.backed_var_to_val if hasattr(shape_env, "backed_var_to_val") else shape_env.var_to_val
 
 
 def parts(expr: Any) -> Any:

@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from yobx.autopatch.slots import ItemSlot
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import look_through, patch
 from yobx.helpers.reproducer import Reproducer
@@ -21,10 +24,12 @@ is_torchdynamo_compiling: Any = lazy("transformers.utils.import_utils:is_torchdy
 logger: Any = lazy("transformers.integrations.sdpa_attention:logger")
 
 
-def _attention_functions() -> Any:
+def _attention_functions() -> Iterator[tuple[Any, Any]]:
     """The table from which models take their attention function by name, while it is there."""
     owner = getattr(sys.modules.get("transformers.modeling_utils"), "AttentionInterface", None)
-    return getattr(owner, "_global_mapping", None)
+    mapping = getattr(owner, "_global_mapping", None)
+    if mapping is not None:
+        yield mapping, partial(ItemSlot, mapping)
 
 
 look_through(_attention_functions)

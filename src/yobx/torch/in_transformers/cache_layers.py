@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -13,30 +14,6 @@ torch: Any = lazy("torch")
 
 def _states(name: str, batch: int, length: int) -> dict[str, Any]:
     return {name: torch.randn(batch, 2, length, 4)}
-
-
-def a_past_without_a_token() -> Reproducer:
-    """A layer that asks for its length, run on a past of no token at all."""
-    from transformers.cache_utils import DynamicLayer
-
-    class Length(torch.nn.Module):
-        def forward(self, past, new):
-            layer = DynamicLayer()
-            layer.keys, layer.values, layer.is_initialized = past, past, True
-            keys, _ = layer.update(new, new)
-            return keys + layer.get_seq_length()
-
-    dynamic = torch.export.Dim.DYNAMIC
-
-    def inputs(batch, past, new):
-        return _states("past", batch, past) | _states("new", batch, new)
-
-    return Reproducer(
-        Length(),
-        inputs=inputs(2, 0, 3),
-        dynamic_shapes=dict(past={0: dynamic, 2: dynamic}, new={0: dynamic, 2: dynamic}),
-        accepts=[inputs(3, 0, 2), inputs(2, 7, 1)],
-    )
 
 
 def a_sliding_layer(past: int = 3, new: int = 2) -> Reproducer:
@@ -55,7 +32,7 @@ def a_sliding_layer(past: int = 3, new: int = 2) -> Reproducer:
             visible = (positions > layer.get_seq_length() - 4).to(keys.dtype)
             return (keys * visible[:, None]).sum(dim=2)
 
-    takes_positions = "cache_position" in DynamicSlidingWindowLayer.get_mask_sizes.__code__.co_varnames
+    takes_positions = "cache_position" in inspect.signature(DynamicSlidingWindowLayer.get_mask_sizes).parameters
     dynamic = torch.export.Dim.DYNAMIC
 
     def inputs(batch, past, new):
@@ -67,21 +44,6 @@ def a_sliding_layer(past: int = 3, new: int = 2) -> Reproducer:
         dynamic_shapes=dict(past={0: dynamic, 2: dynamic}, new={0: dynamic, 2: dynamic}),
         accepts=[inputs(3, 2, 1), inputs(2, 4, 3), inputs(2, 9, 1), inputs(1, 2, 7)],
     )
-
-
-@patch(
-    "transformers.cache_utils:DynamicLayer.get_seq_length",
-    family="transformers",
-    versions="transformers>=4.56",
-    why="whether the keys have any element is asked in Python, so a sample with an empty past is a program for it alone",
-    obsolete="when get_seq_length of transformers is the size alone",
-    reproducer=a_past_without_a_token,
-)
-def get_seq_length(self):
-    """Returns the sequence length of the cached states."""
-    if not self.is_initialized or self.keys.dim() == 1:
-        return 0
-    return self.keys.shape[-2]
 
 
 @patch(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 import weakref
 from typing import Any
 
@@ -56,7 +57,7 @@ class CacheContext:
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
         pair = [CacheContext(part) for part in data.get("pair", ())]
-        self.names = [name for layer in data.get("layers", ()) for name in layer["leaves"]]
+        self.names = list(data.get("leaves", ()))
         self.names += [prefix + name for prefix, part in zip(("", "cross_"), pair) for name in part.names]
         layers = [
             [layer["leaves"], "growing" if layer["kind"] == "growing" else layer] for layer in data.get("layers", ())
@@ -222,15 +223,24 @@ def _derive(layer: Any, attribute: str, tensor: Any) -> Any:
     return (layer.values if attribute == "v_head_dim" else layer.keys).shape[-1]
 
 
-CACHE_OWN = frozenset(["layers", "layer_class_to_replicate", "offloading", "only_non_sliding", "prefetch_stream"])
+CACHE_OWN = frozenset("layers layer_class_to_replicate offloading only_non_sliding prefetch_stream".split())
+CACHE_DERIVED = frozenset("device dtype _dtype batch_size max_batch_size".split())
 
 
 def _flatten_named(cache: Any) -> tuple[list[tuple[str, Any]], CacheContext]:
     leaves: list[tuple[str, Any]] = []
-    layers = [_flatten_layer(layer, i, leaves) for i, layer in enumerate(cache.layers)]
+    layers = [_flatten_layer(layer, i, leaves) for i, layer in enumerate(getattr(cache, "layers", ()))]
+    state, derived = {}, []
+    for attribute, value in vars(cache).items():
+        if attribute in CACHE_DERIVED:
+            derived.append(attribute)
+        elif attribute not in CACHE_OWN:
+            state[attribute] = _pack(value, attribute, leaves)
     more = getattr(cache, "layer_class_to_replicate", None)
-    state = {k: _pack(v, k, leaves) for k, v in vars(cache).items() if k not in CACHE_OWN}
-    data = {"class": _path(type(cache)), "layers": layers, "more": more and _path(more), "state": state}
+    data = {"class": _path(type(cache)), "layers": layers, "state": state, "derived": derived}
+    if hasattr(cache, "layers"):
+        data["more"] = more and _path(more)
+    data["leaves"] = [name for name, _ in leaves]
     return leaves, CacheContext(data)
 
 
@@ -277,11 +287,14 @@ def unflatten(values: Any, context: CacheContext) -> Any:
         return _unflatten_pair(list(values), context)
     tensors = dict(zip(context.names, values, strict=True))
     cache = object.__new__(_class(data["class"]))
-    cache.layers = [_unflatten_layer(layer, i, tensors) for i, layer in enumerate(data["layers"])]
-    cache.layer_class_to_replicate = _class(data["more"]) if data["more"] else None
-    cache.offloading = False
+    if "more" in data:
+        cache.layers = [_unflatten_layer(layer, i, tensors) for i, layer in enumerate(data["layers"])]
+        cache.layer_class_to_replicate = _class(data["more"]) if data["more"] else None
+        cache.offloading = False
     for attribute, value in data["state"].items():
         setattr(cache, attribute, _unpack(value, tensors))
+    for attribute in data["derived"]:
+        setattr(cache, attribute, _derive(cache, attribute, next(iter(tensors.values()), None)))
     return cache
 
 
@@ -325,15 +338,61 @@ def _subclasses(cls: type) -> list[type]:
     obsolete="when transformers registers its caches itself, as 4.50 to 4.55 did for DynamicCache",
 )
 def register_cache_classes(module: Any) -> None:
-    """Register the cache classes of ``transformers.cache_utils``; the registrations stay for the process."""
+    """Register the subclasses of ``Cache``, those of model files loaded later too; this stays for the process."""
     for cls in (module.Cache, *_subclasses(module.Cache)):
         register_class(cls)
+
+    def __init_subclass__(cls: type, **kwargs: Any) -> None:
+        super(module.Cache, cls).__init_subclass__(**kwargs)
+        register_class(cls)
+
+    if "__init_subclass__" not in vars(module.Cache):
+        module.Cache.__init_subclass__ = classmethod(__init_subclass__)
+
+
+# Caches that are no subclass of `Cache`, by the model that defines them.
+OTHERS = {
+    "bamba": "HybridMambaAttentionDynamicCache",
+    "falcon_h1": "FalconHybridMambaAttentionDynamicCache",
+    "falcon_mamba": "FalconMambaCache",
+    "granitemoehybrid": "HybridMambaAttentionDynamicCache",
+    "jamba": "HybridMambaAttentionDynamicCache",
+    "lfm2": "Lfm2HybridConvCache",
+    "lfm2_moe": "Lfm2MoeHybridConvCache",
+    "mamba": "MambaCache",
+    "mamba2": "Mamba2Cache",
+    "qwen3_next": "Qwen3NextDynamicCache",
+    "xlstm": "xLSTMCache",
+    "zamba": "ZambaHybridDynamicCache",
+    "zamba2": "Zamba2HybridDynamicCache",
+}
+
+
+def _register_other(module: Any) -> None:
+    cls = getattr(module, OTHERS[module.__name__.split(".")[2]], None)
+    if cls is not None:
+        register_class(cls)
+
+
+for _model in OTHERS:
+    effect(
+        f"transformers.models.{_model}.modeling_{_model}",
+        family="transformers",
+        name=f"register_{_model}_cache",
+        why="a cache that is no pytree node can be neither an input nor an output of a program",
+        see="https://github.com/pytorch/pytorch/issues/136582",
+        obsolete="when the model uses DynamicCache, as most do since transformers 5",
+    )(_register_other)
 
 
 def register_caches() -> None:
     """Make the cache classes of transformers pytree nodes, as enabling the family does.
 
     A program that takes or returns a cache is loaded by ``torch.export.load`` only where these registrations have been
-    made. Calling it again registers the classes that modules loaded meanwhile have added.
+    made.
     """
     register_cache_classes(importlib.import_module("transformers.cache_utils"))
+    for model in OTHERS:
+        module = sys.modules.get(f"transformers.models.{model}.modeling_{model}")
+        if module is not None:
+            _register_other(module)
