@@ -52,12 +52,13 @@ def test_the_importer_sees_the_module_patched_already(sandbox):
 
 def test_a_name_imported_before_is_found_and_given_back(sandbox):
     name = declare(sandbox)
-    user = sandbox.load(f"from {name} import scale as mine\n", "user")
-    original = user.mine
+    module = importlib.import_module(name)
+    original = module.alias = module.scale
+    user = sandbox.load(f"from {name} import scale\n", "user")
     with autopatch.activate(sandbox.family):
-        assert user.mine(1) == 10
-    assert user.mine is original
-    assert user.mine is sys.modules[name].scale
+        assert module.alias(1) == 10
+        assert user.scale(1) == 10
+    assert module.alias is module.scale is user.scale is original
 
 
 def test_a_name_imported_while_the_patch_was_there_is_given_back_too(sandbox):
@@ -65,9 +66,9 @@ def test_a_name_imported_while_the_patch_was_there_is_given_back_too(sandbox):
     target = importlib.import_module(name)
     original = target.scale
     autopatch.enable(sandbox.family)
-    user = sandbox.load(f"from {name} import scale\n", "user")
+    user = sandbox.load(f"from {name} import scale\nfrom {name} import scale as mine\n", "user")
     autopatch.disable()
-    assert user.scale is original
+    assert user.scale is user.mine is original
     with autopatch.activate(sandbox.family):
         inside = sandbox.load(f"from {name} import scale\n", "inside")
         assert inside.scale(1) == 10
@@ -239,7 +240,7 @@ def test_enable_from_inside_the_module_that_is_being_imported(sandbox):
 
 def test_several_modules_that_enable_while_they_are_imported(sandbox):
     text = "import yobx.autopatch\nyobx.autopatch.enable('{0}')\nimport {1}\n" + SOURCE
-    inner = declare(sandbox, SOURCE, "inner", name="inner") if False else sandbox.write(SOURCE, "inner")
+    inner = sandbox.write(SOURCE, "inner")
     outer = sandbox.write(text.format(sandbox.family, inner), "outer")
     lost = sandbox.write(f"import yobx.autopatch\nyobx.autopatch.enable('{sandbox.family}c')\nraise ImportError\n", "c")
     sandbox.patch(f"{inner}:scale", times_ten, name="inner")
@@ -516,9 +517,7 @@ def test_an_import_in_a_thread_while_another_module_is_being_imported(sandbox):
     gate.entered, gate.leave = threading.Event(), threading.Event()
     sys.modules[gate.__name__] = gate
     sandbox.names.append(gate.__name__)
-    slow = declare(
-        sandbox, f"import {gate.__name__} as gate\ngate.entered.set()\ngate.leave.wait(20)\n{SOURCE}", "slow", name="slow"
-    ) if False else sandbox.write(
+    slow = sandbox.write(
         f"import {gate.__name__} as gate\ngate.entered.set()\nassert gate.leave.wait(20)\n{SOURCE}", "slow"
     )
     quick = sandbox.write(SOURCE, "quick")

@@ -299,7 +299,8 @@ def test_a_path_through_something_unfit_breaks_nothing(sandbox, target, place):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "m", ":f", "m:[x]", "m:", "m:.f", "m:a..b", "m:a[", "m:a[]", "m:a[key", "m:a.[", "m:a]", "m:a[b]c", "m:a."]
+    "text",
+    ["", "m", ":f", "m:[x]", "m:", "m:.f", "m:a..b", "m:a[", "m:a[]", "m:a[key", "m:a.[", "m:a]", "m:a[b]c", "m:a."],
 )
 def test_text_that_is_no_target_is_refused(text):
     with pytest.raises(ValueError, match="is not a target"):

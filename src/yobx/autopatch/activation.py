@@ -22,27 +22,40 @@ NOTHING: frozenset[int] = frozenset()
 ORIGINALS: frozenset[int] = frozenset({0})
 
 
+# How often it has turned out that a patch fits where it is to stand, or does not.
+_findings = 0
+
+
 class Choice:
-    """Patches that are asked for together, and what follows from them: worked out once.
+    """Patches that are asked for together, and what follows from them, worked out anew when one is found not to fit."""
 
-    Attributes:
-        by_target: the patch that wins each target among them. A family's declarations for other versions stay beside
-            it: one of them is installed.
-        winners: the numbers of these.
-    """
-
-    __slots__ = ("by_target", "patches", "winners")
+    __slots__ = ("_by_target", "_findings", "_winners", "patches")
 
     def __init__(self, patches: Iterable[Patch]) -> None:
         self.patches = tuple(patches)
-        self.by_target: dict[str, tuple[int, ...]] = {}
-        last: dict[str, Patch] = {}
-        for patch in self.patches:
-            rival = last.get(patch.target)
-            beside = rival is not None and patch.versions and rival.family == patch.family
-            self.by_target[patch.target] = (*(self.by_target[patch.target] if beside else ()), patch.number)
-            last[patch.target] = patch
-        self.winners = frozenset(number for numbers in self.by_target.values() for number in numbers)
+        self._by_target: dict[str, int] = {}
+        self._winners = NOTHING
+        self._findings = -1
+
+    def _work_out(self) -> None:
+        self._findings = _findings
+        # One that is for other versions, or does not fit, takes nothing from another of its target.
+        self._by_target = {patch.place: patch.number for patch in self.patches if patch.fits}
+        self._winners = frozenset(self._by_target.values())
+
+    @property
+    def by_target(self) -> dict[str, int]:
+        """The patch that wins each target among them: the last one that fits."""
+        if self._findings != _findings:
+            self._work_out()
+        return self._by_target
+
+    @property
+    def winners(self) -> frozenset[int]:
+        """The numbers of the patches that win a target."""
+        if self._findings != _findings:
+            self._work_out()
+        return self._winners
 
 
 class Activation:
@@ -61,12 +74,17 @@ class Activation:
 
 
 class ThreadState(threading.local):
-    """What one thread has activated. ``winners`` is all that a dispatcher reads."""
+    """What one thread has activated. ``winners`` is all that a dispatcher reads while nothing is.
+
+    ``running`` holds the patches whose replacements are running, innermost last, and ``None`` where one of them calls
+    what it replaces.
+    """
 
     def __init__(self) -> None:
         self.winners = NOTHING
         self.stack: list[Activation] = []
         self.doors: list[Activation] = []
+        self.running: list[Patch | None] = []
 
 
 class Default:
@@ -111,10 +129,18 @@ def refresh() -> None:
     if len(layers) == 1:
         state.winners = layers[0].winners
         return
-    chosen: dict[str, tuple[int, ...]] = {}
+    chosen: dict[str, int] = {}
     for choice in layers:
         chosen.update(choice.by_target)
-    state.winners = frozenset(number for numbers in chosen.values() for number in numbers) or ORIGINALS
+    state.winners = frozenset(chosen.values()) or ORIGINALS
+
+
+def found_out() -> None:
+    """A patch has turned out to fit or not; this thread follows at once, other threads at their next change."""
+    global _findings
+    _findings += 1
+    default.winners = default.always.winners
+    refresh()
 
 
 def push(activation: Activation) -> None:
@@ -157,6 +183,12 @@ def close_door(activation: Activation) -> None:
 def active_numbers() -> frozenset[int]:
     """The numbers of the patches that a call in this thread would run now."""
     return (state.winners or default.winners) - ORIGINALS
+
+
+def patch_of(number: int) -> Patch | None:
+    """The patch of a number, among those that may be active in this thread."""
+    choices = [default.always, default.exporting, *(entry.choice for entry in state.stack if entry.choice)]
+    return next((patch for choice in choices for patch in choice.patches if patch.number == number), None)
 
 
 def count(number: int) -> None:

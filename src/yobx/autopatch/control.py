@@ -11,7 +11,7 @@ import importlib
 import sys
 from contextlib import ContextDecorator
 
-from yobx.autopatch import activation, families, imports, notices, occupants, patches, scopes
+from yobx.autopatch import activation, families, imports, marks, notices, occupants, patches, scopes
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
@@ -34,7 +34,9 @@ _enabled: list[tuple[str, Selection]] = []
 _held: list[Patch] = []
 _held_numbers: frozenset[int] = frozenset()
 _wanted: dict[str, dict[int, Patch]] = {}
-_late: list[Patch] = []
+
+# How many modules there were when nothing that is loaded was waited for any more.
+_looked_at = 0
 
 
 def acquire(wanted: Iterable[Patch]) -> list[Patch]:
@@ -43,20 +45,23 @@ def acquire(wanted: Iterable[Patch]) -> list[Patch]:
     Raises:
         PatchError: in strict mode, when one cannot be installed; none of them is acquired then.
     """
-    acquired: list[Patch] = []
+    acquired = list(wanted)
+    _count(acquired)
     try:
-        for patch in wanted:
-            with lock:
-                patch.users += 1
-                if patch.users == 1:
-                    _wanted.setdefault(patch.module, {})[patch.number] = patch
-            acquired.append(patch)
-            if patch.state != patches.INSTALLED:
-                _want(patch)
+        _want(acquired)
     except BaseException:
         release(acquired)
         raise
     return acquired
+
+
+def _count(acquired: Iterable[Patch]) -> None:
+    with lock:
+        for patch in acquired:
+            patch.users += 1
+            if patch.users == 1:
+                _wanted.setdefault(patch.module, {})[patch.number] = patch
+    marks.observer.stand(bool(_wanted))
 
 
 def release(acquired: Iterable[Patch]) -> None:
@@ -71,25 +76,43 @@ def release(acquired: Iterable[Patch]) -> None:
                 if not module:
                     del _wanted[patch.module]
                     imports.forget(patch.module, _loaded)
+    marks.observer.stand(bool(_wanted))
 
 
-def _want(patch: Patch) -> None:
-    if patch.owner is None:
-        imports.after(patch.module, _loaded)
-        if not imports.finished(patch.module):
-            patch.wait()
-            # Another thread is loading the module, and may have found its loader before the hook was there.
-            if patch.module in sys.modules:
-                _late.append(patch)
-            return
-    _install(patch)
+def _want(acquired: Iterable[Patch]) -> None:
+    global _looked_at
+    for patch in acquired:
+        if patch.state == patches.INSTALLED:
+            continue
+        if patch.owner is None:
+            with lock:
+                if not patch.users:
+                    continue
+                imports.after(patch.module, _loaded)
+            if not imports.finished(patch.module):
+                patch.wait()
+                _looked_at = 0
+                continue
+        _install(patch)
 
 
 def _install_late() -> None:
-    while _late and imports.finished(_late[-1].module):
-        patch = _late.pop()
-        if patch.users and patch.state == patches.PENDING:
+    """Install what waits for a module that was loaded past our hook.
+
+    Another thread had found its loader before the hook was there, it was a lazy one, or somebody took our finder away.
+    """
+    global _looked_at
+    imports.watch()
+    if len(sys.modules) == _looked_at:
+        return
+    _looked_at = len(sys.modules)
+    for patch in [patch for waiting in list(_wanted.values()) for patch in list(waiting.values())]:
+        if patch.state != patches.PENDING:
+            continue
+        if imports.finished(patch.module):
             _install(patch)
+        elif patch.module in sys.modules:
+            _looked_at = 0
 
 
 occupants.preparations.append(_install_late)
@@ -98,6 +121,9 @@ occupants.preparations.append(_install_late)
 def _loaded(module: ModuleType) -> None:
     for patch in list(_wanted.get(module.__name__, {}).values()):
         _install(patch, again=True)
+    if activation.active_numbers():
+        # Loaded inside a scope or an export: what is late for its beginning is still in time for the module's first use.
+        occupants.prepare()
 
 
 def _install(patch: Patch, again: bool = False) -> None:
@@ -115,19 +141,27 @@ def enable(selection: Selection, scope: str) -> None:
     Raises:
         PatchError: in strict mode, when a family's package is not installed or a patch cannot be installed.
     """
+    if not selection:
+        return
     missing = selection.absent()
     if missing:
         notices.complain(missing)
     with lock:
+        before = list(_enabled)
         if (scope, selection) not in _enabled:
             _enabled.append((scope, selection))
-    for name in selection.families:
-        family = families.get(name)
-        if family.package is None or family.package in sys.modules:
-            family.load()
-        else:
-            imports.before(family.package, _declare)
-    synchronise()
+    try:
+        for name in selection.families:
+            family = families.get(name)
+            if not family.targets or any(package in sys.modules for package in family.targets):
+                family.load()
+            for package in family.targets:
+                imports.before(package, _declare)
+        synchronise()
+    except BaseException:
+        with lock:
+            _enabled[:] = [wanted for wanted in _enabled if wanted in before or wanted[1] is not selection]
+        raise
 
 
 def disable(names: Sequence[str]) -> None:
@@ -137,16 +171,19 @@ def disable(names: Sequence[str]) -> None:
             selection.drop(names)
         _enabled[:] = [(scope, selection) for scope, selection in _enabled if selection and names]
         if not _enabled:
-            for family in families.BUILT_IN:
-                imports.forget(str(families.get(family).package), _declare)
+            for name in families.BUILT_IN:
+                for package in families.get(name).targets:
+                    imports.forget(package, _declare)
     synchronise()
 
 
 def _declare() -> None:
     """A family's package is about to load: read the declarations that were left for later."""
     try:
-        for _, selection in list(_enabled):
-            selection.patches(load=True)
+        for name in [name for _, selection in list(_enabled) for name in selection.families]:
+            # Other families are read already, or are being read by a thread that may wait for this very import.
+            if families.get(name).targets:
+                families.get(name).load()
         synchronise()
     except notices.PatchError:
         raise
@@ -172,28 +209,43 @@ def _hold(held: list[Patch]) -> None:
 
 def synchronise() -> None:
     """Make the installed patches and the default beneath every stack agree with what ``enable`` asked for."""
-    exporting, always = wanted_by_process(EXPORT), wanted_by_process(ALWAYS)
-    wanted = {patch.number: patch for patch in (*exporting, *always)}
     with lock:
+        wanted = {patch.number: patch for scope in SCOPES for patch in wanted_by_process(scope)}
         dropped = [patch for patch in _held if patch.number not in wanted]
         held = {patch.number for patch in _held}
         added = [patch for patch in wanted.values() if patch.number not in held]
         _hold([*(patch for patch in _held if patch.number in wanted), *added])
+        _count(added)
     try:
-        acquire(added)
+        _want(added)
+        _install_late()
     except BaseException:
         with lock:
-            gone = {patch.number for patch in added}
-            _hold([patch for patch in _held if patch.number not in gone])
+            # Another thread may have dropped some of them since.
+            failed = [patch for patch in added if patch.number in _held_numbers]
+            _hold([patch for patch in _held if patch not in failed])
+        release(failed)
         raise
-    release(dropped)
     if dropped:
+        _find_names()
+        release(dropped)
         for group in list(_groups.values()):
             group.give_back()
-    activation.default.replace(exporting, always)
-    scopes.stand(any(scope == EXPORT for scope, _ in _enabled))
-    if always:
+    with lock:
+        # Asked again: other threads enable and disable too, and the last one has to leave what all of them wanted.
+        activation.default.replace(wanted_by_process(EXPORT), wanted_by_process(ALWAYS))
+    standing = None
+    while standing != (wanted_now := any(scope == EXPORT for scope, _ in _enabled)):
+        scopes.stand(wanted_now)
+        standing = wanted_now
+    if activation.default.winners:
         occupants.prepare()
+
+
+def _find_names() -> None:
+    """Find the names that modules loaded of late took from a dispatcher, before it leaves its place."""
+    with lock:
+        occupants.aliases.update()
 
 
 class Group:
@@ -204,6 +256,7 @@ class Group:
 
     def __init__(self, choice: activation.Choice) -> None:
         self.choice = choice
+        self._key = tuple([patch.number for patch in choice.patches])
         self._acquired: list[Patch] | None = None
         self._ready = False
         self._users = 0
@@ -240,7 +293,7 @@ class Group:
             self._users -= 1
             if self._users == 0:
                 self._hide_names()
-                if not self.choice.winners <= _held_numbers:
+                if _groups.get(self._key) is not self or not _held_numbers.issuperset(self._key):
                     self.give_back()
 
     def _show_names(self) -> None:
@@ -267,6 +320,9 @@ class Group:
             if self._users == 0 and self._acquired is not None:
                 self._ready = False
                 acquired, self._acquired = self._acquired, None
+                if _groups.get(self._key) is self:
+                    del _groups[self._key]
+                _find_names()
                 release(acquired)
 
 

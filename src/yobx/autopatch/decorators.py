@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from yobx.autopatch.patches import Patch
 
 
+def _made(patch: Patch, function: Callable[..., Any]) -> Callable[..., Any]:
+    return patch.replacement(dispatch.through(function))  # type: ignore[no-any-return]
+
+
 class Decorator(occupants.Occupant):
     """The place of a decorator's name, and the places of what it made."""
 
@@ -40,7 +44,7 @@ class Decorator(occupants.Occupant):
                 return made
             dispatcher, entries = dispatch.make_dispatcher(made)
             self.made.append((function, entries))
-            entries[:] = [(number, replacement(function), patch) for number, replacement, patch in self.entries]
+            entries[:] = [(number, _made(patch, function), patch) for number, _, patch in self.entries]
             return dispatcher
 
         dispatch.take_names(decorating, original)
@@ -48,11 +52,12 @@ class Decorator(occupants.Occupant):
 
     def enter(self, patch: Patch, body: Callable[..., Any] | None = None) -> None:
         """Let the replacement decorate every function that the original decorator was given."""
+        self.put()
         self.entries.insert(0, (patch.number, patch.replacement, patch))
         for function, entries in self.made:
-            entries.insert(0, (patch.number, patch.replacement(function), patch))
+            entries.insert(0, (patch.number, _made(patch, function), patch))
         for function, occupant in self.found.values():
-            occupant.enter(patch, patch.replacement(function))
+            occupant.enter(patch, _made(patch, function))
 
     def drop(self, patch: Patch) -> None:
         """Take the replacement out of every function, the decorator's own name included."""
@@ -80,8 +85,8 @@ class Decorator(occupants.Occupant):
                     if slot.key() not in self.found:
                         occupant = occupants.Occupant(slot)
                         self.found[slot.key()] = (function, occupant)
-                        for _, replacement, patch in reversed(self.entries):
-                            occupant.enter(patch, replacement(function))
+                        for _, _, patch in reversed(self.entries):
+                            occupant.enter(patch, _made(patch, function))
 
     def _made_before(self, slot: slots.Slot, value: Any, depth: int) -> Iterator[tuple[slots.Slot, Callable[..., Any]]]:
         if not isinstance(value, FunctionType):

@@ -15,6 +15,7 @@ from yobx.autopatch import activation
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
     from typing import Any
 
     from yobx.autopatch.patches import Patch
@@ -51,10 +52,29 @@ def body_of(patch: Patch, original: Callable[..., Any]) -> Callable[..., Any]:
     if not patch.around:
         return replacement
 
+    behind = through(original)
+
     def around(*args: Any, **kwargs: Any) -> Any:
-        return replacement(original, *args, **kwargs)
+        return replacement(behind, *args, **kwargs)
 
     return around
+
+
+def through(original: Callable[..., Any]) -> Callable[..., Any]:
+    """What a replacement gets to call its original by: what that does is not the replacement's doing."""
+
+    def call_through(*args: Any, **kwargs: Any) -> Any:
+        if tracing():
+            return original(*args, **kwargs)
+        running = state.running
+        running.append(None)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            running.pop()
+
+    take_names(call_through, original)
+    return call_through
 
 
 def take_names(function: Callable[..., Any], original: Callable[..., Any]) -> None:
@@ -87,10 +107,27 @@ def make_dispatcher(original: Callable[..., Any]) -> tuple[Callable[..., Any], l
             # A copy, as another thread may take an entry out meanwhile and move those behind it.
             for number, body, patch in tuple(entries):
                 if number in winners:
-                    if not tracing():
-                        ran(patch)
-                    return body(*args, **kwargs)
+                    if tracing():
+                        return body(*args, **kwargs)
+                    ran(patch)
+                    running = state.running
+                    depth = len(running)
+                    running.append(patch)
+                    try:
+                        return body(*args, **kwargs)
+                    finally:
+                        del running[depth:]
         return original(*args, **kwargs)
 
     take_names(dispatcher, original)
     return dispatcher, entries
+
+
+def _code_of(maker: Callable[..., Any], name: str) -> CodeType:
+    return next(const for const in maker.__code__.co_consts if getattr(const, "co_name", None) == name)
+
+
+# By which a frame is known that Dynamo traces.
+DISPATCHER = _code_of(make_dispatcher, "dispatcher")
+AROUND = _code_of(body_of, "around")
+THROUGH = _code_of(through, "call_through")

@@ -26,14 +26,24 @@ class Family:
 
     Attributes:
         source: the module whose import declares the patches; ``None`` for a family made by ``register``.
-        package: the top-level package that the patches are for: before it loads, nothing needs to be declared.
+        package: the top-level package that the patches are for.
+        targets: the top-level packages that their targets are in: before one of them loads, nothing needs to be
+            declared. By default the package itself; without any, the declarations are read at once.
         origin: the distribution that the family comes with.
     """
 
-    def __init__(self, name: str, source: str | None, package: str | None = None, origin: str = "yobx") -> None:
+    def __init__(
+        self,
+        name: str,
+        source: str | None,
+        package: str | None = None,
+        targets: tuple[str, ...] | None = None,
+        origin: str = "yobx",
+    ) -> None:
         self.name = name
         self.source = source
         self.package = package
+        self.targets = targets if targets is not None else (package,) if package is not None else ()
         self.origin = origin
         self.patches: dict[str, Patch] = {}
         self.declared = source is None
@@ -54,7 +64,7 @@ class Family:
 
 _families: dict[str, Family] = {
     "torch": Family("torch", "yobx.torch.in_torch", "torch"),
-    "transformers": Family("transformers", "yobx.torch.in_transformers", "transformers"),
+    "transformers": Family("transformers", "yobx.torch.in_transformers", "transformers", ("torch", "transformers")),
 }
 BUILT_IN = tuple(_families)
 _discovered = False
@@ -73,7 +83,7 @@ def _discover() -> None:
         if entry.name in _families:
             notices.complain(f"family {entry.name!r} of {origin} is ignored: there is one of that name already")
         else:
-            _families[entry.name] = Family(entry.name, entry.value.partition(":")[0], None, origin)
+            _families[entry.name] = Family(entry.name, entry.value.partition(":")[0], origin=origin)
 
 
 def known() -> dict[str, Family]:
@@ -101,7 +111,7 @@ def declare(patch: Patch) -> None:
     Raises:
         ValueError: when the family has another patch of that name.
     """
-    family = _families.setdefault(patch.family, Family(patch.family, None, None, "this program"))
+    family = _families.setdefault(patch.family, Family(patch.family, None, origin="this program"))
     other = family.patches.setdefault(patch.name, patch)
     if other is not patch:
         raise ValueError(f"family {patch.family!r} has a patch called {patch.name!r} already, on {other.target}")

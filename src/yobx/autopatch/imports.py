@@ -151,6 +151,13 @@ def _present() -> None:
         sys.meta_path.insert(0, _finder)
 
 
+def watch() -> None:
+    """Put the finder back when somebody has taken it away and it is still needed."""
+    if (_before or _after) and _finder not in sys.meta_path:
+        with _lock:
+            _present()
+
+
 def before(name: str, hook: Callable[[], None]) -> None:
     """Call ``hook()`` whenever the module is about to run."""
     _add(_before, name, hook)

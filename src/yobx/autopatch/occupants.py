@@ -180,7 +180,8 @@ class Aliases:
             occupant = tracked.get(id(value))
             if occupant is None or (value is not occupant.raw and value is not occupant.placed):
                 continue
-            if not any_name and key != getattr(occupant.original, "__name__", None):
+            # A dispatcher is given back under any name; it was taken from the patched place.
+            if value is occupant.raw and not any_name and key != getattr(occupant.original, "__name__", None):
                 continue
             if occupant.know(slot_of(key)) and occupant.entries:
                 occupant.put()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import sys
 
-from yobx.autopatch import decorators, imports, notices, occupants, slots
+from yobx.autopatch import activation, decorators, imports, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import CodeType
     from typing import Any
 
 PENDING = "pending"
@@ -44,6 +45,7 @@ class Patch:
         reason: the state in words.
         runs: how often the replacement ran in this process, outside Dynamo.
         info: what the user sees of it; the machine passes it through.
+        codes: the code objects of the replacement, once they are known.
     """
 
     def __init__(
@@ -83,6 +85,28 @@ class Patch:
         self._places: list[occupants.Occupant] = []
         self._known: list[occupants.Occupant] = []
         self._done = False
+        self.codes: frozenset[CodeType] | None = None
+
+    @property
+    def verbatim(self) -> bool:
+        """Whether the replacement is the original's text with changes, rather than something around it."""
+        return not (self.around or self.decorator or self.effect)
+
+    @property
+    def refid(self) -> str:
+        """The anchor of the patch in documents and marks: ``patch-FAMILY-QUALNAME`` with dashes for dots."""
+        name = getattr(self.replacement, "__qualname__", None) or type(self.replacement).__qualname__
+        return f"patch-{self.family}-{name.rpartition('<locals>.')[2]}".replace(".", "-")
+
+    @property
+    def place(self) -> str:
+        """What only one of the active patches can have: its target. Effects of a module are all made."""
+        return self.full_name if self.effect else self.target
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can stand at its target, as far as is known."""
+        return self.state not in (SKIPPED, MISSING, FAILED)
 
     @property
     def full_name(self) -> str:
@@ -120,14 +144,16 @@ class Patch:
         """The module that owns the target is not loaded, or not to its end."""
         package = self.module.partition(".")[0]
         what = f"{self.module} is not loaded" if imports.installed(package) else f"{package} is not installed"
-        self.state, self.reason = PENDING, what
+        self._note(PENDING, what)
 
     def install(self, again: bool = False) -> None:
         """Put the replacement at all its places, or at none. The outcome is in ``state`` and ``reason``.
 
         ``again``: the module has just run, perhaps anew, and what was known of its places may be of its former life.
         """
-        if not again and (self.state == SKIPPED or self._claim_known()):
+        if again:
+            self.vacate()
+        elif self.state == SKIPPED or self._claim_known():
             return
         from yobx.autopatch import signatures, versions
 
@@ -152,14 +178,17 @@ class Patch:
             self._settle(FAILED, f"{wrong}")
             return
         with lock:
-            if self.users:
+            if not self.users:
+                return
+            # Another thread may have done it meanwhile, and be running the replacement now.
+            if not self._places:
                 self._claim(places)
-        self._settle(INSTALLED, f"stands in {len(places)} place{'s' if len(places) > 1 else ''}")
+            self._note(INSTALLED, f"stands in {len(places)} place{'s' if len(places) > 1 else ''}")
+        self._say()
 
     def _claim(self, places: list[slots.Slot]) -> None:
         global _changes
         _changes += 1
-        self.vacate()
         try:
             for place in places:
                 occupant = occupants.claim(place, decorators.Decorator if self.decorator else occupants.Occupant)
@@ -180,7 +209,7 @@ class Patch:
             if not self.users or not self._known or not all(place.unchanged() for place in self._known):
                 return False
             self._claim([place.slot for place in self._known])
-        self.state, self.reason = INSTALLED, f"stands in {len(self._places)} places"
+            self._note(INSTALLED, f"stands in {len(self._places)} places")
         return True
 
     def vacate(self) -> None:
@@ -210,11 +239,20 @@ class Patch:
         self._settle(FAILED, f"{type(error).__name__}: {error}", cause=error)
 
     def _settle(self, state: str, reason: str, cause: BaseException | None = None) -> None:
+        self._note(state, reason)
+        self._say(cause)
+
+    def _note(self, state: str, reason: str) -> None:
+        fitted = self.fits
+        self.state, self.reason = state, reason
+        if fitted != self.fits:
+            activation.found_out()
+
+    def _say(self, cause: BaseException | None = None) -> None:
         from yobx.autopatch import versions
 
-        self.state, self.reason = state, reason
-        text = f"{self.full_name} {state}: {self.target} ({versions.installed(self.module)}): {reason}"
-        if state in (MISSING, FAILED):
+        text = f"{self.full_name} {self.state}: {self.target} ({versions.installed(self.module)}): {self.reason}"
+        if self.state in (MISSING, FAILED):
             notices.complain(f"{text}; switch it off with YOBX_PATCH=…,-{self.full_name}", cause=cause)
         else:
             notices.mention(text)

@@ -159,8 +159,8 @@ class PatchInfo:
 
     @property
     def refid(self) -> str:
-        """The anchor of the patch in documents: ``patch-FAMILY-QUALNAME`` with dashes for dots."""
-        return f"patch-{self.family}-{_plain_name(self.patch)}".replace(".", "-")
+        """The anchor of the patch in documents and marks: ``patch-FAMILY-QUALNAME`` with dashes for dots."""
+        return self.core.refid
 
     def add_dependency(self, other: PatchInfo) -> None:
         """Have another patch applied whenever this one is, and shown in its diff."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from yobx.torch.patch import apply_patches_for_model, use_dyn_not_str
 
-__all__ = ["apply_patches_for_model", "register_caches", "use_dyn_not_str"]
+if TYPE_CHECKING:
+    from yobx.torch.verification import verify
+
+__all__ = ["apply_patches_for_model", "register_caches", "use_dyn_not_str", "verify"]
 
 
 def register_caches() -> None:
@@ -16,3 +21,11 @@ def register_caches() -> None:
     from yobx.torch.in_transformers import caches
 
     caches.register_caches()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "verify":
+        from yobx.torch.verification import verify
+
+        return verify
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import is_symbolic
+from yobx.torch.in_torch.sizes import broadcast_size, expression, has_broadcast, is_symbolic
 
 torch: Any = lazy("torch")
 utils: Any = lazy("torch._prims_common")
@@ -124,3 +124,93 @@ def linear(original: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     if bias is None or input.ndim < 3 or not any(map(is_symbolic, input.shape)) or utils.is_contiguous_or_false(input):
         return original(input, weight, bias)
     return torch.matmul(input, weight.t()) + bias
+
+
+def attention_with_a_mask_of_its_own() -> Reproducer:
+    class Attention(torch.nn.Module):
+        def forward(self, q, mask):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+    dynamic = torch.export.Dim.DYNAMIC
+    masks = [(3, 1, 4, 4), (1, 1, 4, 4), (3, 1, 1, 4)]
+    return Reproducer(
+        Attention(),
+        inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
+        dynamic_shapes=dict(q={0: dynamic, 2: dynamic}, mask={0: dynamic, 2: dynamic, 3: dynamic}),
+        accepts=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(*mask)) for mask in masks],
+        rejects=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(3, 1, 4, 5))],
+    )
+
+
+def _fits(size: Any, target: Any) -> bool:
+    """Whether the kernel finds without guarding that a dimension of the mask is the target's, or 1."""
+    if not is_symbolic(size):
+        return size == target if not is_symbolic(target) else size == 1 and target.node.has_hint()
+    return bool(expression(size) == expression(target))
+
+
+@patch(
+    "torch:ops.aten.scaled_dot_product_attention.default",
+    family="torch",
+    name="attention_mask",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.scaled_dot_product_attention.default)],
+    around=True,
+    why="a mask may have the sizes of the scores or 1; the C++ kernel guards on which to choose its algorithm",
+    see="https://github.com/pytorch/pytorch/issues/180202",
+    obsolete="when the choice of the algorithm compares sizes without guarding",
+    reproducer=attention_with_a_mask_of_its_own,
+    group="zero_one",
+)
+def attention_mask(
+    original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
+) -> Any:
+    if attn_mask is not None and query.ndim == key.ndim == 4:
+        pairs = list(zip(attn_mask.shape, (*query.shape[:-1], key.shape[-2])[-attn_mask.ndim :]))
+        if not all(_fits(size, target) for size, target in pairs):
+            attn_mask = attn_mask.expand([size if _fits(size, target) else target for size, target in pairs])
+    return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+
+
+def einsum_of_unrelated_batches() -> Reproducer:
+    class Einsum(torch.nn.Module):
+        def forward(self, a, b):
+            return torch.einsum("bij,bjk->bik", a, b)
+
+    return Reproducer(
+        Einsum(),
+        inputs=dict(a=torch.randn(2, 3, 4), b=torch.randn(2, 4, 5)),
+        dynamic_shapes=dict(a={0: torch.export.Dim.DYNAMIC}, b={0: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(a=torch.randn(n, 3, 4), b=torch.randn(m, 4, 5)) for n, m in ((3, 3), (1, 3), (3, 1))],
+        rejects=[dict(a=torch.randn(3, 3, 4), b=torch.randn(2, 4, 5))],
+    )
+
+
+@patch(
+    "torch:ops.aten.einsum.default",
+    family="torch",
+    name="einsum",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.einsum.default)],
+    around=True,
+    why="dimensions of one label broadcast; the C++ kernel demands that undecided ones be equal",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="when torch gives an undecided broadcast a size of its own instead of a guard",
+    reproducer=einsum_of_unrelated_batches,
+    group="broadcast",
+)
+def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> Any:
+    labels = [part.strip() for part in equation.replace(" ", "").partition("->")[0].split(",")]
+    if len(labels) != len(tensors) or "." in equation or any(len(l) != t.ndim for l, t in zip(labels, tensors)):
+        return original(equation, tensors, path=path)
+    sizes: dict[str, Any] = {}
+    for label, tensor in zip(labels, tensors):
+        for name, size in zip(label, tensor.shape):
+            sizes[name] = broadcast_size(sizes.get(name, 1), size)
+    undecided = {name for name, size in sizes.items() if is_symbolic(size) and has_broadcast(size.node.expr)}
+    if undecided:
+        tensors = [
+            tensor.expand([sizes[n] if n in undecided else size for n, size in zip(label, tensor.shape)])
+            for label, tensor in zip(labels, tensors)
+        ]
+    return original(equation, tensors, path=path)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from yobx.helpers.lazy import lazy
+from yobx.helpers.marks import decided
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
@@ -86,13 +87,15 @@ def never_one(shape_env: Any, expr: Any) -> bool:
 
 
 def undecided(shape_env: Any, expr: Any) -> bool:
-    """Whether a size, or a question about sizes, is one that the sample must not decide.
+    """Whether a size is one that the sample must not decide.
 
-    So are sizes that were 0 or 1 in the sample (only a dimension declared dynamic has a symbol then), and the size of an
-    undecided broadcast.
+    So are sizes that were 0 or 1 in the sample (only a dimension declared dynamic has a symbol then), sizes derived from others
+    that may become 1, as the half of one, and the size of an undecided broadcast.
     """
     sample = samples(shape_env)
-    return any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr)
+    if any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr):
+        return True
+    return not expr.is_Symbol and bool(shape_env.bound_sympy(expr).lower <= 1)
 
 
 def broadcast_size(a: Any, b: Any) -> Any:
@@ -112,6 +115,7 @@ def broadcast_size(a: Any, b: Any) -> Any:
     if left and right:
         torch._check(a == b, lambda: f"the size of a tensor ({a}) must match the size of the other ({b})")
         return b if y.is_number else a
+    decided()
     if left or right:
         return a if left else b
     mine, theirs = parts(x), parts(y)

@@ -94,7 +94,50 @@ def contiguous_copy_of_one_row() -> Reproducer:
     group="zero_one",
 )
 def has_hint(self: Any) -> bool:
-    return self._hint is not None and not (self.shape_env is not None and undecided(self.shape_env, self.expr))
+    if self._hint is None or self.shape_env is None or not self.is_int():
+        return self._hint is not None
+    return not undecided(self.shape_env, self.expr)
+
+
+def _declare_python_side(target: str, name: str, versions: str) -> None:
+    def has_guarding_hint(a: Any) -> bool:
+        if isinstance(a, (torch.SymBool, torch.SymInt, torch.SymFloat)):
+            return a.node._hint is not None
+        return True
+
+    patch(
+        f"torch.fx.experimental.symbolic_shapes:{target}",
+        family="torch",
+        name=name,
+        versions=versions,
+        why="what is asked in Python, as the memory format of a convolution, may still follow the sample",
+        see="https://github.com/pytorch/pytorch/issues/176349",
+        obsolete="with torch:has_hint",
+        reproducer=channels_last_convolution_of_one_image,
+        group="zero_one",
+    )(has_guarding_hint)
+
+
+def channels_last_convolution_of_one_image() -> Reproducer:
+    class Convolution(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convolution = torch.nn.Conv2d(4, 6, 3)
+
+        def forward(self, x):
+            return self.convolution(x.to(memory_format=torch.channels_last)).flatten(2)
+
+    dynamic = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Convolution(),
+        inputs=dict(x=torch.randn(1, 4, 8, 8)),
+        dynamic_shapes=dict(x=dynamic),
+        accepts=[dict(x=torch.randn(n, 4, m, 8)) for n, m in ((3, 5), (1, 9))],
+    )
+
+
+_declare_python_side("has_guarding_hint", "has_guarding_hint", "torch>=2.13")
+_declare_python_side("has_hint", "has_hint_in_python", "torch>=2.9,<2.13")
 
 
 @patch(

@@ -391,6 +391,8 @@ def register_caches() -> None:
     A program that takes or returns a cache is loaded by ``torch.export.load`` only where these registrations have been
     made.
     """
+    # The classes of most outputs, which register themselves.
+    importlib.import_module("transformers.modeling_outputs")
     register_cache_classes(importlib.import_module("transformers.cache_utils"))
     for model in OTHERS:
         module = sys.modules.get(f"transformers.models.{model}.modeling_{model}")
