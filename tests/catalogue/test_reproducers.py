@@ -60,8 +60,8 @@ def test_reproducer_fails_without_the_patch_and_is_general_with_it(patch):
 
     outcome, details = exports_under(everything, patch.info)
     assert outcome.ok, "\n".join(outcome.problems)
-    runs = details.find(patch.full_name).runs
-    assert runs or patch.info.reproducer().strict, f"{patch.full_name} never ran"
+    if patch.info.reproducer().counted:
+        assert details.find(patch.full_name).runs, f"{patch.full_name} never ran"
 
 
 @pytest.mark.parametrize("patch", declared(), ids=lambda patch: patch.full_name)

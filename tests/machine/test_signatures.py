@@ -112,15 +112,16 @@ def calls():
 @settings(max_examples=300, deadline=None)
 @given(parameter_lists(), parameter_lists())
 def test_what_is_found_to_fit_takes_every_call_of_the_original(theirs, ours):
-    if judge(theirs, ours) is not None:
+    # Of a wrapper's `*args, **kwargs` nothing is known.
+    if judge(theirs, ours) is not None or theirs == "*args, **kwargs":
         return
-    original, replacement = inspect.signature(function(theirs)), inspect.signature(function(ours))
+    original, replacement = function(theirs), function(ours)
     for args, kwargs in calls():
         try:
-            original.bind(*args, **kwargs)
+            original(*args, **kwargs)
         except TypeError:
             continue
-        replacement.bind(*args, **kwargs)
+        replacement(*args, **kwargs)
 
 
 @settings(max_examples=100, deadline=None)

@@ -54,13 +54,17 @@ def _first_misfit(ours: list[inspect.Parameter], theirs: list[inspect.Parameter]
     any_place = any(p.kind is kinds.VAR_POSITIONAL for p in ours)
     any_name = any(p.kind is kinds.VAR_KEYWORD for p in ours)
     names = {p.name for p in theirs}
+    more_names = any(p.kind is kinds.VAR_KEYWORD for p in theirs)
     filled: set[str] = set()
     for parameter in theirs:
         if parameter.kind is kinds.VAR_POSITIONAL or parameter.kind is kinds.VAR_KEYWORD:
             if not (any_place if parameter.kind is kinds.VAR_POSITIONAL else any_name):
                 return str(parameter)
+            if parameter.kind is kinds.VAR_POSITIONAL and next(places, None) is not None:
+                return str(parameter)
             continue
         mine = by_name.get(parameter.name)
+        receiver = parameter is theirs[0] and parameter.name in ("self", "cls")
         if parameter.kind is not kinds.KEYWORD_ONLY:
             here = next(places, None)
             if here is None and not any_place:
@@ -69,11 +73,15 @@ def _first_misfit(ours: list[inspect.Parameter], theirs: list[inspect.Parameter]
                 # Another parameter of the original stands where this one arrives by position.
                 if here.name != parameter.name and (mine is not None or here.name in names):
                     return str(parameter)
+                # It cannot arrive by its own name; or what arrives among `**kwargs` there has its name here.
+                unnamed = here.name != parameter.name and parameter.kind is not kinds.POSITIONAL_ONLY
+                collides = more_names and parameter.kind is kinds.POSITIONAL_ONLY and here.kind is not parameter.kind
+                if (unnamed or collides) and not receiver:
+                    return str(parameter)
                 filled.add(here.name)
                 mine = here if mine is None else mine
         named = by_name.get(parameter.name)
         by_keyword = named is not None and named.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-        receiver = parameter is theirs[0] and parameter.name in ("self", "cls")
         if parameter.kind is not kinds.POSITIONAL_ONLY and not (by_keyword or any_name or receiver):
             return str(parameter)
         if mine is not None:

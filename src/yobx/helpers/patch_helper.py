@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import activation, control, families, occupants
 from yobx.autopatch.notices import PatchError
 from yobx.autopatch.patches import INSTALLED, Patch
+from yobx.helpers.sources import from_def, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,14 +18,6 @@ if TYPE_CHECKING:
     from yobx.helpers.reproducer import Reproducer
 
 __all__ = ["PatchDetails", "PatchInfo", "effect", "patch"]
-
-
-def source_of(function: Any) -> list[str] | None:
-    """The lines of a function's source, from column 0; ``None`` where there is none (frozen, typed at a prompt)."""
-    try:
-        return textwrap.dedent(inspect.getsource(inspect.unwrap(function))).splitlines()
-    except (OSError, TypeError):
-        return None
 
 
 class PatchInfo:
@@ -237,7 +229,7 @@ class PatchInfo:
         if old is None or new is None:
             which = "original" if old is None else "replacement"
             return [f"--- {title[0]}", f"+++ {title[1]}", f"no source to show: the {which} has none"]
-        return list(difflib.unified_diff(_from_def(old), _from_def(new), *title, lineterm=""))
+        return list(difflib.unified_diff(from_def(old), from_def(new), *title, lineterm=""))
 
     def format_diff(self, format: str = "raw") -> str:
         """The diff as plain text (``"raw"``), or as a reStructuredText section with an anchor (``"rst"``).
@@ -301,14 +293,6 @@ class PatchInfo:
 def _plain_name(function: Any) -> str:
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return str(name).rpartition("<locals>.")[2]
-
-
-def _from_def(lines: list[str]) -> list[str]:
-    """A function's text from its ``def`` on: what decorates it, ``@patch(…)`` or the original's, does not differ."""
-    for index, line in enumerate(lines):
-        if line.startswith(("def ", "async def ")):
-            return lines[index:]
-    return lines
 
 
 class PatchDetails:

@@ -40,6 +40,7 @@ class Reproducer:
         atol: largest absolute difference that counts as equal.
         fresh: makes a new module for every eager run, for modules that remember earlier calls.
         strict: whether to export in strict mode.
+        counted: whether the patch's runs are counted: not when it runs under Dynamo, or in another process.
     """
 
     model: Any
@@ -50,6 +51,7 @@ class Reproducer:
     atol: float = 1e-5
     fresh: Callable[[], Any] | None = None
     strict: bool = False
+    counted: bool = True
     export: Callable[..., Any] | None = field(default=None)
 
     def run(self) -> Outcome:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from yobx.helpers.lazy import lazy
+from yobx.helpers.marks import passing
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.sizes import broadcast_size, expression, has_broadcast, is_symbolic
@@ -82,6 +83,7 @@ def reshape_of_one_row() -> Reproducer:
 def reshape(original: Any, self: Any, shape: Any) -> Any:
     if not any(map(is_symbolic, (*self.shape, *shape))) or self.is_sparse or self.is_mkldnn or self.ndim == 0:
         return original(self, shape)
+    passing()
     if utils.is_contiguous_or_false(self):
         return self.view(shape)
     sizes = utils.infer_size(shape, self.numel())
@@ -123,6 +125,7 @@ def linear_of_one_row() -> Reproducer:
 def linear(original: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     if bias is None or input.ndim < 3 or not any(map(is_symbolic, input.shape)) or utils.is_contiguous_or_false(input):
         return original(input, weight, bias)
+    passing()
     return torch.matmul(input, weight.t()) + bias
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.torch.in_torch.refs import expand_to_the_rows_of_another
-from yobx.torch.in_torch.sizes import hint
+from yobx.torch.in_torch.sizes import hint, leave_open
 
 torch: Any = lazy("torch")
 prims: Any = lazy("torch._prims")
@@ -43,6 +43,7 @@ def broadcast_in_dim(a: Any, shape: Any, broadcast_dimensions: Any) -> Any:
             had is None or wanted is None or had in (1, wanted),
             lambda: f"{a.shape[idx]} must be broadcastable to {shape[new_idx]}",
         )
+        leave_open(a.shape[idx], shape[new_idx])
 
     new_strides = []
     original_idx = 0

@@ -7,7 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import broadcast_size, hint
+from yobx.torch.in_torch.sizes import broadcast_size, hint, leave_open
 
 torch: Any = lazy("torch")
 prims: Any = lazy("torch._prims")
@@ -194,6 +194,7 @@ def expand(a: Any, *shape: Any, implicit: bool = False) -> Any:
                 had is None or wanted is None or had in (1, wanted),
                 lambda: f"expand: attempting to expand a dimension of length {x} -> {requested_length}!",
             )
+            leave_open(x, requested_length)
             shape_[offset_idx] = requested_length
 
     # At this point shape must be valid

@@ -98,6 +98,12 @@ def undecided(shape_env: Any, expr: Any) -> bool:
     return not expr.is_Symbol and bool(shape_env.bound_sympy(expr).lower <= 1)
 
 
+def leave_open(size: Any, wanted: Any) -> None:
+    """Note that whether a dimension is expanded or kept was left open, where its size is neither 1 nor the wanted one."""
+    if (is_symbolic(size) or is_symbolic(wanted)) and expression(size) not in (1, expression(wanted)):
+        decided()
+
+
 def broadcast_size(a: Any, b: Any) -> Any:
     """The size that results from broadcasting a dimension of size ``a`` with one of size ``b``; None if they never fit."""
     if not is_symbolic(a) and not is_symbolic(b):

@@ -1,0 +1,1 @@
+"""What yobx costs, each figure measured side by side with plain Python in one run: ``python -m benchmarks``."""
