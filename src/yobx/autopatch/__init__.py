@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from yobx.autopatch.patches import Patch
     from yobx.helpers.patch_helper import PatchDetails, PatchInfo
 
+SCOPES = _control.SCOPES
+
 __all__ = ["PatchError", "activate", "details", "disable", "enable", "is_active", "register", "suspend"]
 
 

@@ -35,8 +35,8 @@ _held: list[Patch] = []
 _held_numbers: frozenset[int] = frozenset()
 _wanted: dict[str, dict[int, Patch]] = {}
 
-# How many modules there were when nothing that is loaded was waited for any more.
-_looked_at = 0
+# The modules when nothing that is loaded was waited for any more.
+_looked_at: tuple[int, str | None] | None = None
 
 
 def acquire(wanted: Iterable[Patch]) -> list[Patch]:
@@ -91,7 +91,7 @@ def _want(acquired: Iterable[Patch]) -> None:
                 imports.after(patch.module, _loaded)
             if not imports.finished(patch.module):
                 patch.wait()
-                _looked_at = 0
+                _looked_at = None
                 continue
         _install(patch)
 
@@ -103,16 +103,16 @@ def _install_late() -> None:
     """
     global _looked_at
     imports.watch()
-    if len(sys.modules) == _looked_at:
+    if imports.latest() == _looked_at:
         return
-    _looked_at = len(sys.modules)
+    _looked_at = imports.latest()
     for patch in [patch for waiting in list(_wanted.values()) for patch in list(waiting.values())]:
         if patch.state != patches.PENDING:
             continue
         if imports.finished(patch.module):
             _install(patch)
         elif patch.module in sys.modules:
-            _looked_at = 0
+            _looked_at = None
 
 
 occupants.preparations.append(_install_late)

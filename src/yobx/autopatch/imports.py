@@ -8,6 +8,7 @@ that leaves no trace in the module.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _before: dict[str, list[Callable[[], None]]] = {}
 _after: dict[str, list[Callable[[ModuleType], None]]] = {}
 _lock = threading.Lock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def finished(name: str) -> bool:
@@ -44,6 +46,11 @@ def namespace_of(module: Any) -> dict[str, Any] | None:
     return namespace if isinstance(namespace, dict) else None
 
 
+def latest() -> tuple[int, str | None]:
+    """Something that changes whenever a module has been loaded."""
+    return len(sys.modules), next(reversed(sys.modules), None)
+
+
 def installed(package: str) -> bool:
     """Whether a top-level package is loaded, or could be; nothing is imported."""
     if package in sys.modules:
@@ -60,11 +67,15 @@ class HookedLoader:
     see nothing of it (wrapt#221, wrapt#238).
     """
 
-    def __init__(self, loader: Any, name: str) -> None:
+    def __init__(self, loader: Any, name: str, spec: ModuleSpec) -> None:
         self._loader = loader
         self._name = name
+        self._spec = spec
 
     def __getattr__(self, name: str) -> Any:
+        if name == "get_code" and self._spec.loader is self:
+            # Who asks for the code runs it without us, as `python -m` does, and shows the loader to it.
+            self._spec.loader = self._loader
         return getattr(self._loader, name)
 
     @property  # type: ignore[misc]  # read-only, as `isinstance` only reads it
@@ -136,7 +147,7 @@ class Finder:
             busy.discard(fullname)
         # A finder may give the same spec again.
         if hasattr(spec.loader, "exec_module") and type(spec.loader) is not HookedLoader:
-            spec.loader = HookedLoader(spec.loader, fullname)
+            spec.loader = HookedLoader(spec.loader, fullname, spec)
         return spec
 
     def invalidate_caches(self) -> None:

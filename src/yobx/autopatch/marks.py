@@ -89,7 +89,7 @@ def decided() -> None:
     """The running replacement decided what its original would have guarded on, or raised on."""
     if not dispatch.tracing() and settings.on and state.running and state.running[-1] is not None:
         node = _node_worked_out(sys._getframe(1))
-        if node is not None:
+        if node is not None and not _has_branches(node):
             put(node, state.running[-1], SHAPED)
 
 
@@ -110,6 +110,12 @@ def _node_worked_out(frame: FrameType | None) -> Any:
             return frame.f_locals.get("node")
         frame = frame.f_back
     return None
+
+
+def _has_branches(node: Any) -> bool:
+    """Whether it is a higher-order operator: the nodes of its branches are marked, each for itself."""
+    operators = sys.modules.get("torch._ops")
+    return operators is not None and isinstance(node.target, operators.HigherOrderOperator)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -208,29 +214,47 @@ def make_interpreter(original: Callable[..., Any]) -> tuple[Callable[..., Any], 
     """``_maybe_run_with_interpreter`` that always does: run as code, a branch loses the marks of its nodes."""
 
     def maybe_run_with_interpreter(fn: Any) -> Any:
-        if not settings.on or not (state.winners or default.winners) or not _marked(fn):
-            return original(fn)
-        from torch.fx import Interpreter, traceback
-
-        def run(*args: Any) -> Any:
-            with traceback.preserve_node_meta():
-                return Interpreter(fn).run(*args)
-
-        return run
+        return _interpreted(fn) if _is_marked(fn) else original(fn)
 
     dispatch.take_names(maybe_run_with_interpreter, original)
     return maybe_run_with_interpreter, []
 
 
-def _marked(module: Any) -> bool:
-    graph = getattr(module, "graph", None)
+def make_wrapper(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """The call of an operator that runs a graph under another mode (``no_grad``, autocast); as above."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return original(*(_interpreted(arg) if _is_marked(arg) else arg for arg in args), **kwargs)
+
+    dispatch.take_names(call, original)
+    return call, []
+
+
+def _is_marked(module: Any) -> bool:
+    if not settings.on or not (state.winners or default.winners):
+        return False
+    graph = getattr(module, "graph", None) if hasattr(module, "recompile") else None
     return graph is not None and any(KEY in (node.meta.get("custom") or ()) for node in graph.nodes)
+
+
+def _interpreted(module: Any) -> Callable[..., Any]:
+    from torch.fx import Interpreter, traceback
+
+    def run(*args: Any) -> Any:
+        with traceback.preserve_node_meta():
+            return Interpreter(module).run(*args)
+
+    return run
 
 
 observer = fixtures.Fixtures(
     {
         "torch.fx.proxy": {"TracerBase.create_node": make_create_node},
         "torch._higher_order_ops.utils": {"_maybe_run_with_interpreter": make_interpreter},
+        "torch._higher_order_ops.wrap": {
+            "WrapWithSetGradEnabled.__call__": make_wrapper,
+            "WrapWithAutocast.__call__": make_wrapper,
+        },
     },
     "nodes are not marked",
 )

@@ -23,6 +23,12 @@ class PatchError(RuntimeError):
     """A patch that was asked for cannot stand at its place; the message names both and what to do next."""
 
 
+def say(message: str) -> None:
+    """A line on stderr, and nowhere else: nothing is said where the program has none."""
+    if sys.stderr is not None:
+        print(f"yobx: {message}", file=sys.stderr, flush=True)
+
+
 def complain(message: str, *, cause: BaseException | None = None) -> None:
     """Say once on stderr that something asked for could not be done.
 
@@ -33,10 +39,10 @@ def complain(message: str, *, cause: BaseException | None = None) -> None:
         raise PatchError(message) from cause
     if message not in _said:
         _said.add(message)
-        print(f"yobx: {message}", file=sys.stderr)
+        say(message)
 
 
 def mention(message: str) -> None:
     """Say something on stderr, only under ``YOBX_PATCH_VERBOSE=1``."""
     if settings.verbose:
-        print(f"yobx: {message}", file=sys.stderr)
+        say(message)

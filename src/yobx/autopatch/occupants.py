@@ -7,6 +7,7 @@ name for the same function are then known already, and code that Dynamo compiled
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 
@@ -87,6 +88,9 @@ _table: dict[Hashable, Occupant] = {}
 # Held while places are filled or given back. Nothing is imported under it: a thread that holds the import lock of a
 # module may be waiting for it.
 lock = threading.RLock()
+
+# A process is forked between two changes: its copy holds no lock that another thread would have to release.
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 def standing(slot: slots.Slot) -> Any:

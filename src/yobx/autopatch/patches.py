@@ -142,9 +142,7 @@ class Patch:
 
     def wait(self) -> None:
         """The module that owns the target is not loaded, or not to its end."""
-        package = self.module.partition(".")[0]
-        what = f"{self.module} is not loaded" if imports.installed(package) else f"{package} is not installed"
-        self._note(PENDING, what)
+        self.state, self.reason = PENDING, f"{self.module} is not loaded"
 
     def install(self, again: bool = False) -> None:
         """Put the replacement at all its places, or at none. The outcome is in ``state`` and ``reason``.
@@ -236,7 +234,7 @@ class Patch:
 
     def fail(self, error: BaseException) -> None:
         """Note that installing raised; nothing of the patch stands anywhere."""
-        self._settle(FAILED, f"{type(error).__name__}: {error}", cause=error)
+        self._settle(FAILED, " ".join(f"{type(error).__name__}: {error}".split()), cause=error)
 
     def _settle(self, state: str, reason: str, cause: BaseException | None = None) -> None:
         self._note(state, reason)

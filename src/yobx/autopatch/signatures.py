@@ -49,52 +49,41 @@ def mismatch(patch: Patch, original: Callable[..., Any]) -> SignatureMismatch | 
 
 def _first_misfit(ours: list[inspect.Parameter], theirs: list[inspect.Parameter]) -> str | None:
     kinds = inspect.Parameter
-    by_name = {parameter.name: parameter for parameter in ours}
+    has = {parameter.kind for parameter in ours}
     places = iter([p for p in ours if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)])
-    any_place = any(p.kind is kinds.VAR_POSITIONAL for p in ours)
-    any_name = any(p.kind is kinds.VAR_KEYWORD for p in ours)
-    names = {p.name for p in theirs}
-    more_names = any(p.kind is kinds.VAR_KEYWORD for p in theirs)
+    by_name = {p.name: p for p in ours if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)}
+    names = {p.name for p in theirs if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)}
+    any_name = any(p.kind is kinds.VAR_KEYWORD for p in theirs)
     filled: set[str] = set()
     for parameter in theirs:
-        if parameter.kind is kinds.VAR_POSITIONAL or parameter.kind is kinds.VAR_KEYWORD:
-            if not (any_place if parameter.kind is kinds.VAR_POSITIONAL else any_name):
-                return str(parameter)
-            if parameter.kind is kinds.VAR_POSITIONAL and next(places, None) is not None:
+        kind = parameter.kind
+        if kind is kinds.VAR_POSITIONAL or kind is kinds.VAR_KEYWORD:
+            # A place of ours that is left would take what is meant for `*args`.
+            if kind not in has or (kind is kinds.VAR_POSITIONAL and next(places, None) is not None):
                 return str(parameter)
             continue
-        mine = by_name.get(parameter.name)
+        # A method's object comes by position, whatever it is called.
         receiver = parameter is theirs[0] and parameter.name in ("self", "cls")
-        if parameter.kind is not kinds.KEYWORD_ONLY:
+        here = named = None
+        if kind is not kinds.KEYWORD_ONLY:
             here = next(places, None)
-            if here is None and not any_place:
+            if here is None and kinds.VAR_POSITIONAL not in has:
                 return str(parameter)
-            if here is not None:
-                # Another parameter of the original stands where this one arrives by position.
-                if here.name != parameter.name and (mine is not None or here.name in names):
-                    return str(parameter)
-                # It cannot arrive by its own name; or what arrives among `**kwargs` there has its name here.
-                unnamed = here.name != parameter.name and parameter.kind is not kinds.POSITIONAL_ONLY
-                collides = more_names and parameter.kind is kinds.POSITIONAL_ONLY and here.kind is not parameter.kind
-                if (unnamed or collides) and not receiver:
-                    return str(parameter)
-                filled.add(here.name)
-                mine = here if mine is None else mine
-        named = by_name.get(parameter.name)
-        by_keyword = named is not None and named.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-        if parameter.kind is not kinds.POSITIONAL_ONLY and not (by_keyword or any_name or receiver):
+        if kind is not kinds.POSITIONAL_ONLY and not receiver:
+            named = by_name.get(parameter.name)
+            if named is None and kinds.VAR_KEYWORD not in has:
+                return str(parameter)
+        if kind is kinds.POSITIONAL_OR_KEYWORD and not receiver and here is not named:
             return str(parameter)
+        if here is not None and named is None and here.kind is kinds.POSITIONAL_OR_KEYWORD:
+            # What comes by the name of this place, for another parameter or for `**kwargs`, finds it taken.
+            others = names - {parameter.name}
+            if here.name in others or (any_name and kind is kinds.POSITIONAL_ONLY):
+                return str(parameter)
+        mine = here or named
         if mine is not None:
             filled.add(mine.name)
-            if (
-                mine.default is kinds.empty
-                and parameter.default is not kinds.empty
-                and mine.kind
-                not in (
-                    kinds.VAR_POSITIONAL,
-                    kinds.VAR_KEYWORD,
-                )
-            ):
+            if mine.default is kinds.empty and parameter.default is not kinds.empty:
                 return f"{parameter} (which has no default there)"
     for parameter in ours:
         variadic = parameter.kind in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)

@@ -37,13 +37,16 @@ def main() -> None:
     notices.settings.strict = _flag("YOBX_PATCH_STRICT")
     from yobx import autopatch
 
+    scope = os.environ.get("YOBX_PATCH_SCOPE") or "export"
     try:
-        autopatch.enable(wanted, scope=os.environ.get("YOBX_PATCH_SCOPE") or "export")
-    except ValueError as error:
-        message = f"YOBX_PATCH={wanted}: {error}"
+        autopatch.enable(wanted, scope=scope)
+    except Exception as error:
+        # A family of another package may raise anything while it is read.
+        kind = "" if isinstance(error, (ValueError, notices.PatchError)) else f"{type(error).__name__}: "
+        variable = f"YOBX_PATCH={wanted}" if scope in autopatch.SCOPES else f"YOBX_PATCH_SCOPE={scope}"
+        message = f"{variable}: {kind}{error}"
         if notices.settings.strict:
             # An exception in a .pth line is printed and passed over: only an exit stops the interpreter.
-            print(f"yobx: {message}", file=sys.stderr)
-            sys.stderr.flush()
+            notices.say(message)
             os._exit(2)
         notices.complain(f"{message}. Nothing is patched.")

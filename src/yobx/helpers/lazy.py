@@ -39,7 +39,7 @@ class Lazy:
 
 
 _unbound: list[tuple[Lazy, dict[str, Any]]] = []
-_modules = 0
+_seen: tuple[int, str | None] | None = None
 
 
 def lazy(path: str) -> Any:
@@ -51,14 +51,18 @@ def lazy(path: str) -> Any:
 
 def bind() -> None:
     """Replace every stand-in whose module has been loaded to its end. Nothing is imported."""
-    global _modules
-    if not _unbound or len(sys.modules) == _modules:
+    global _seen
+    if not _unbound or imports.latest() == _seen:
         return
-    rest = []
-    for stand_in, namespace in list(_unbound):
-        if not imports.finished(stand_in._path.partition(":")[0]):
-            rest.append((stand_in, namespace))
+    _seen = imports.latest()
+    for waiting in list(_unbound):
+        stand_in, namespace = waiting
+        module = stand_in._path.partition(":")[0]
+        if not imports.finished(module):
+            if module in sys.modules:
+                _seen = None
             continue
+        _unbound.remove(waiting)
         try:
             value = stand_in.resolve()
         except AttributeError:
@@ -66,8 +70,6 @@ def bind() -> None:
             continue
         for name in [name for name, held in namespace.items() if held is stand_in]:
             namespace[name] = value
-    _unbound[:] = rest
-    _modules = len(sys.modules)
 
 
 occupants.preparations.append(bind)

@@ -6,9 +6,9 @@ import difflib
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from yobx.autopatch import activation, control, families, occupants
+from yobx.autopatch import activation, control, families, imports, occupants
 from yobx.autopatch.notices import PatchError
-from yobx.autopatch.patches import INSTALLED, Patch
+from yobx.autopatch.patches import INSTALLED, PENDING, Patch
 from yobx.helpers.sources import from_def, source_of
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ class PatchInfo:
     @property
     def reason(self) -> str:
         """Why it is in that state, in words."""
+        package = self.core.module.partition(".")[0]
+        if self.state == PENDING and not imports.installed(package):
+            return f"{package} is not installed"
         return self.core.reason
 
     @property
@@ -340,12 +343,17 @@ class PatchDetails:
         return [info.data() for info in self]
 
     def patches_involved_in_graph(self, graph: Any) -> list[tuple[PatchInfo, list[Any]]]:
-        """The patches that made nodes of a graph, each with its nodes, in the graph's order.
+        """The patches that made or shaped nodes of a graph, each with its nodes, in the graph's order.
+
+        They are read from the marks that the nodes got while they were traced, here or in another process: also
+        patches that are not in this list are found by them. A graph without marks that was not traced here is searched
+        for the patches of this list by its nodes' stack traces.
 
         Args:
-            graph: a ``torch.fx.Graph``, or anything with ``nodes`` whose items have ``meta["stack_trace"]``.
+            graph: a ``torch.fx.Graph``, whose branches (``cond``, ``while_loop``) are looked into; or anything with
+                ``nodes`` whose items have ``meta``.
         """
-        from yobx.attribution.stack_trace import involved
+        from yobx.attribution.involved import involved
 
         return involved(self, graph)
 

@@ -11,7 +11,8 @@ from yobx.torch.in_torch.sizes import is_symbolic
 
 torch: Any = lazy("torch")
 proxy_tensor: Any = lazy("torch.fx.experimental.proxy_tensor")
-while_loop: Any = lazy("torch._higher_order_ops.while_loop:while_loop")
+decompositions: Any = lazy("torch._decomp.decompositions")
+while_loop_op: Any = lazy("torch._higher_order_ops.while_loop:while_loop_op")
 export_patches: Any = lazy("torch.export._patches")
 
 
@@ -30,6 +31,37 @@ def gru_of_any_length() -> Reproducer:
 
 def lstm_of_any_length() -> Reproducer:
     return _sequences(torch.nn.LSTM(4, 6, batch_first=True))
+
+
+def _loop(inputs: Any, states: Any, weights: Any, step: Any, reverse: bool) -> Any:
+    """What the steps of a layer give, stacked, and the states after the last: ``step(input, states, weights)`` gives new states.
+
+    The operator is called as it is: ``torch.while_loop`` has Dynamo find what the functions close over, and Dynamo makes sizes
+    dynamic that differ from an earlier layer's.
+    """
+    torch._check(inputs.size(0) > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
+    inputs = inputs.flip(0) if reverse else inputs
+    n = len(states)
+
+    def cond_fn(index, out, *rest):
+        return index < out.size(0)
+
+    def body_fn(index, out, *rest):
+        states, inputs, weights = rest[:n], rest[n], rest[n + 1 :]
+        i = index.item()
+        torch._check(i >= 0)
+        torch._check(i < inputs.size(0))
+        states = step(torch.select(inputs, 0, i), states, weights)
+        return (index + 1, torch.select_scatter(out, states[0].squeeze(0), 0, i), *states)
+
+    start = torch.zeros((), dtype=torch.int64)
+    out = states[0].new_empty(inputs.size(0), *states[0].shape)
+    carried = (start, out, *(state.unsqueeze(0) for state in states))
+    # The operator takes no two inputs that share storage, as weights and states may.
+    states_and_weights = export_patches._clone_tensors_that_alias((*carried[2:], *weights))
+    carried, weights = (start, out, *states_and_weights[:n]), states_and_weights[n:]
+    _, out, *states = while_loop_op(cond_fn, body_fn, carried, (inputs, *weights))
+    return out.flip(0) if reverse else out, [state.squeeze(0) for state in states]
 
 
 @patch(
@@ -52,30 +84,13 @@ def one_layer_rnn(
     if proxy_tensor.get_proxy_mode() is None:
         # Only the shapes are asked for: the operator itself goes into the graph.
         return hidden.new_empty(length, *hidden.shape), hidden.new_empty(hidden.shape)
-    torch._check(length > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
+    inputs = torch.nn.functional.linear(inp, params[0], params[2] if has_biases else None)
 
-    ih_weight = params[0]
-    ih_bias = params[2] if has_biases else None
-    hh_weight, hh_bias = export_patches._clone_tensors_that_alias((params[1], params[3] if has_biases else None))
-    precomputed_input = torch.nn.functional.linear(inp, ih_weight, ih_bias)
-    precomputed_input = precomputed_input.flip(0) if reverse else precomputed_input
+    def step(step_input, states, weights):
+        return (hidden_fn(step_input, *states, None, None, *weights, *[None] * (2 - len(weights))),)
 
-    def cond_fn(i, out, cur_hidden):
-        return i < precomputed_input.size(0)
-
-    def body_fn(idx, out, cur_hidden):
-        i = idx.item()
-        torch._check(i >= 0)
-        torch._check(i < precomputed_input.size(0))
-        cur_hidden = hidden_fn(precomputed_input[i], cur_hidden, None, None, hh_weight, hh_bias)
-        out = out.clone()
-        out[i] = cur_hidden.squeeze(0)
-        return idx + 1, out, cur_hidden
-
-    start = torch.zeros((), dtype=torch.int64)
-    step_output = hidden.new_empty(length, *hidden.shape)
-    _, out, final_hidden = while_loop(cond_fn, body_fn, [start, step_output, hidden.unsqueeze(0)])
-    return out.flip(0) if reverse else out, final_hidden.squeeze(0)
+    out, states = _loop(inputs, (hidden,), params[1:4:2] if has_biases else params[1:2], step, reverse)
+    return out, states[0]
 
 
 @patch(
@@ -97,5 +112,12 @@ def one_layer_lstm(original: Any, inp: Any, hidden: Any, params: Any, has_biases
     if proxy_tensor.get_proxy_mode() is None:
         # Only the shapes are asked for: the operator itself goes into the graph.
         return hx.new_empty(length, *hx.shape), (hx.new_empty(hx.shape), cx.new_empty(cx.shape))
-    torch._check(length > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
-    return export_patches.one_layer_while_loop_lstm(inp, hidden, params, has_biases, reverse)
+    hr_weight = params[4:] if has_biases else params[2:]
+    inputs = torch.nn.functional.linear(inp, params[0], params[2] if has_biases else None)
+
+    def step(step_input, states, weights):
+        hh_weight, *rest = weights
+        hh_bias = rest.pop(0) if has_biases else None
+        return decompositions.lstm_cell(step_input, *states, hh_weight, hh_bias, rest[0] if rest else None, chunk_dim=2)
+
+    return _loop(inputs, hidden, (*(params[1:4:2] if has_biases else params[1:2]), *hr_weight), step, reverse)

@@ -175,3 +175,51 @@ def vmap_for_bhqkv(mask_function, bh_indices=True):
         return mask_function(batch_idx, head_idx, q_idx[:, None], kv_idx).expand(sizes)
 
     return broadcast
+
+
+def a_padding_mask_for_a_recurrent_layer() -> Reproducer:
+    """Hidden states times the last positions of a longer mask, as before a convolution of mamba."""
+    from transformers import LlamaConfig, masking_utils
+
+    config = LlamaConfig(hidden_size=8, num_attention_heads=2)
+
+    class Mask(torch.nn.Module):
+        def forward(self, x, attention_mask):
+            mask = masking_utils.create_recurrent_attention_mask(config, x, attention_mask)
+            y = x if mask is None else x * mask[:, :, None].to(x.dtype)
+            return y.reshape(y.shape[0], x.shape[1], 2, -1)
+
+    dynamic = torch.export.Dim.DYNAMIC
+
+    def inputs(batch, length, mask):
+        return dict(x=torch.randn(batch, length, 8), attention_mask=torch.ones(batch, mask, dtype=torch.long))
+
+    return Reproducer(
+        Mask(),
+        inputs=inputs(2, 3, 8),
+        dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, attention_mask={0: dynamic, 1: dynamic}),
+        accepts=[inputs(2, 3, 3), inputs(1, 1, 5), inputs(3, 4, 4)],
+    )
+
+
+@patch(
+    "transformers.masking_utils:create_recurrent_attention_mask",
+    family="transformers",
+    versions="transformers>=5.0",
+    why="the slice of the last positions has a size that is not known to be the number of tokens, and every size after "
+    "the product with it carries the doubt",
+    obsolete="when create_recurrent_attention_mask of transformers slices by a start that is not negative",
+    reproducer=a_padding_mask_for_a_recurrent_layer,
+)
+def create_recurrent_attention_mask(config, inputs_embeds, attention_mask, cache=None, **kwargs):
+    if attention_mask is None or attention_mask.ndim != 2:
+        return None
+    batch_size, length = inputs_embeds.shape[:2]
+    # Single-token decode never contains padding, so a program for any length may mask it or not
+    if isinstance(length, int) and length == 1:
+        return None
+    if not torch.compiler.is_exporting() and torch.all(attention_mask == 1):
+        return None
+    torch._check(attention_mask.shape[1] >= length)
+    positions = torch.arange(length, device=attention_mask.device) + (attention_mask.shape[1] - length)
+    return attention_mask[:, positions].expand(batch_size, -1)

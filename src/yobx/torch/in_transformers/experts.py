@@ -1,0 +1,128 @@
+"""Mixtures of experts that loop over the experts that were chosen, a number that depends on the data.
+
+Up to transformers 4 the models loop over ``expert_hit``, the indices of the experts that some token has chosen. A program
+loops over all of them, in the same order: one that no token has chosen gets no token, and adds nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+torch: Any = lazy("torch")
+
+HIT = re.compile(r"torch\.greater\(expert_mask\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\(\)")
+# The classes of 4.5x that hold such a loop, by the model that defines them.
+LOOPS = {
+    "ernie4_5_moe": "Ernie4_5_MoeSparseMoeBlock",
+    "gpt_oss": "GptOssExperts",
+    "hunyuan_v1_moe": "HunYuanMoEV1Moe",
+    "minimax": "MiniMaxSparseMoeBlock",
+    "mixtral": "MixtralSparseMoeBlock",
+    "qwen2_moe": "Qwen2MoeSparseMoeBlock",
+    "qwen3_moe": "Qwen3MoeSparseMoeBlock",
+    "qwen3_next": "Qwen3NextSparseMoeBlock",
+    "qwen3_omni_moe": "Qwen3OmniMoeThinkerTextSparseMoeBlock",
+    "qwen3_vl_moe": "Qwen3VLMoeTextExperts",
+}
+
+
+def all_experts(expert_mask: Any) -> list[Any]:
+    """The index of every expert, of the kind that the loop takes: a constant tensor with one element."""
+    return [torch.tensor([index]) for index in range(expert_mask.shape[0])]
+
+
+@functools.lru_cache(maxsize=None)
+def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy of a model's own function whose loop is over all experts instead of those that were hit."""
+    source = textwrap.dedent(inspect.getsource(inspect.unwrap(original)))
+    source, count = HIT.subn("all_experts(expert_mask)", source)
+    if count != 1:
+        raise RuntimeError(f"{original.__qualname__} has no loop over the experts that were hit")
+    namespace = dict(original.__globals__, all_experts=all_experts)
+    exec(compile(source, inspect.getsourcefile(original) or "<experts>", "exec"), namespace)
+    return namespace[original.__name__]
+
+
+def _four_experts(model: str, name: str) -> Callable[[], Reproducer]:
+    def few_tokens_for_four_experts() -> Reproducer:
+        """A layer with four experts, alone, with so few tokens that some expert gets none."""
+        import importlib
+
+        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+        cls = getattr(module, name)
+        config = _config(model, cls)
+        layer = cls(config)
+        for parameter in layer.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+
+        class Experts(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = layer
+
+            def forward(self, x):
+                if "Experts" not in name:
+                    return self.layer(x)[0] if isinstance(self.layer(x), tuple) else self.layer(x)
+                scores = x.reshape(-1, x.shape[-1])[:, :4].softmax(-1)
+                chosen = scores.topk(2, dim=-1)[1]
+                weights = torch.zeros_like(scores).scatter(1, chosen, scores.gather(1, chosen))
+                if model == "gpt_oss":
+                    return self.layer(x, router_indices=chosen, routing_weights=weights)
+                return self.layer(x, weights, chosen)
+
+        dynamic = torch.export.Dim.DYNAMIC
+        return Reproducer(
+            Experts(),
+            inputs=dict(x=torch.randn(2, 3, 32)),
+            dynamic_shapes=dict(x={0: dynamic, 1: dynamic}),
+            accepts=[dict(x=torch.randn(1, 1, 32)), dict(x=torch.randn(3, 7, 32))],
+            atol=1e-4,
+        )
+
+    return few_tokens_for_four_experts
+
+
+def _config(model: str, cls: Any) -> Any:
+    """A small configuration for a layer of experts."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.for_model(model)
+    if hasattr(config, "thinker_config"):
+        config = config.thinker_config
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    sizes = dict(hidden_size=32, intermediate_size=16, moe_intermediate_size=16, shared_expert_intermediate_size=16)
+    sizes |= dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2, moe_num_experts=4, moe_k=2)
+    sizes |= dict(num_hidden_layers=2, moe_topk=2, num_shared_expert=1)
+    for key, value in sizes.items():
+        if hasattr(config, key):
+            setattr(config, key, [value] * 2 if isinstance(getattr(config, key), list) else value)
+    return config
+
+
+def loop_over_all_experts(original, self, *args, **kwargs):
+    return over_all_experts(original)(self, *args, **kwargs)
+
+
+for _model, _name in LOOPS.items():
+    patch(
+        f"transformers.models.{_model}.modeling_{_model}:{_name}.forward",
+        family="transformers",
+        name=f"experts_of_{_model}",
+        around=True,
+        versions="transformers>=4.50,<5.0",
+        why="the loop runs over the experts that were hit, so their number depends on the data",
+        see="https://github.com/huggingface/transformers/issues/38518",
+        obsolete="with transformers 5, whose experts are one grouped product",
+        reproducer=_four_experts(_model, _name),
+    )(loop_over_all_experts)
