@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from yobx import autopatch
-from yobx.autopatch import activation, control, dispatch, families, imports, notices
+from yobx.autopatch import activation, control, families, imports, notices
 from yobx.helpers.patch_helper import PatchInfo, patch
 
 _numbers = itertools.count()
@@ -130,10 +130,3 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         return done
 
     return run
-
-
-def is_dispatcher(function: Any) -> bool:
-    """Whether a function is one of ours that chooses between the original and replacements."""
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename == dispatch.__file__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from yobx.torch import apply_patches_for_model, use_dyn_not_str, verify
 from yobx.torch.tiny_models import TinyBroadcastAddModel
 from yobx.torch.verification import NarrowProgramError
@@ -83,6 +84,7 @@ def test_shapes_of_an_input_that_is_not_there_are_refused():
 
 def test_decode_step_with_a_cache():
     from transformers import GPT2Config, GPT2LMHeadModel
+
     from yobx import autopatch
 
     torch.manual_seed(0)

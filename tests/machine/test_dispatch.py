@@ -9,7 +9,7 @@ import traceback
 import typing
 
 import pytest
-from conftest import is_dispatcher
+from dispatchers import is_dispatcher
 
 from yobx import autopatch
 

@@ -13,7 +13,7 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import is_dispatcher
+from dispatchers import is_dispatcher
 
 from yobx import autopatch
 from yobx.autopatch import imports

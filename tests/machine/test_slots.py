@@ -7,7 +7,7 @@ import collections
 import types
 
 import pytest
-from conftest import is_dispatcher
+from dispatchers import is_dispatcher
 from hypothesis import given
 from hypothesis import strategies as st
 

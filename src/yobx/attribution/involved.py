@@ -46,15 +46,28 @@ def marks_of(node: Any) -> list[list[str]]:
     """The marks of one node, each ``[how, refid, target]``; only of those nodes that compute something."""
     if getattr(node, "op", "call_function") != "call_function":
         return []
-    found: list[list[str]] = ((getattr(node, "meta", None) or {}).get("custom") or {}).get(marks.KEY) or []
+    found = _raw_marks(node)
     if not found:
-        return []
+        return _marks_of_the_checked(node)
     target = getattr(node, "target", None)
     if target is operator.getitem:
         # A part of a shaped result: torch copies the mark to it when it traces the program again.
         return [mark for mark in found if mark[0] == marks.EMITTED]
     name = str(getattr(target, "__name__", "")).partition(".")[0]
     return [] if name in _READS and "." in target.__name__ else found
+
+
+def _raw_marks(node: Any) -> list[list[str]]:
+    return ((getattr(node, "meta", None) or {}).get("custom") or {}).get(marks.KEY) or []
+
+
+def _marks_of_the_checked(node: Any) -> list[list[str]]:
+    """Of a check that torch 2.9 puts before a conversion when all nodes are made: the conversion's."""
+    if not str(getattr(node, "target", "")).startswith("aten._assert_tensor_metadata"):
+        return []
+    after = node.next
+    same = after.op == "call_function" and after.args[:1] == node.args[:1]
+    return [mark for mark in _raw_marks(after) if mark[0] == marks.EMITTED] if same else []
 
 
 def involved(infos: Iterable[PatchInfo], graph: Any) -> list[tuple[PatchInfo, list[Any]]]:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from yobx.helpers.patch_helper import PatchInfo
 
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
 
 def _lines_of(info: PatchInfo) -> tuple[str, range] | None:
     try:
@@ -29,18 +27,24 @@ def _lines_of(info: PatchInfo) -> tuple[str, range] | None:
 
 def involved(infos: Iterable[PatchInfo], graph: Any) -> list[tuple[PatchInfo, list[Any]]]:
     """The patches whose source lines appear in the nodes' stack traces, each with its nodes in the graph's order."""
-    by_file: dict[str, list[tuple[range, PatchInfo]]] = {}
-    found: dict[int, tuple[PatchInfo, list[Any]]] = {}
+    at_line: dict[tuple[str, str], dict[int, PatchInfo]] = {}
     for info in infos:
-        place = _lines_of(info)
-        if place is not None:
-            by_file.setdefault(place[0], []).append((place[1], info))
-    for node in graph.nodes:
-        trace = (getattr(node, "meta", None) or {}).get("stack_trace") or ""
-        for file, line in _FRAME.findall(trace):
-            for lines, info in by_file.get(file, ()):
-                if int(line) in lines:
-                    nodes = found.setdefault(info.core.number, (info, []))[1]
-                    if not nodes or nodes[-1] is not node:
-                        nodes.append(node)
+        file, lines = _lines_of(info) or ("", range(0))
+        for line in lines:
+            at_line.setdefault((file, str(line)), {})[info.core.number] = info
+    files = sorted({re.escape(file) for file, _ in at_line})
+    frame = re.compile(f'File "({"|".join(files)})", line (\\d+)')
+    found: dict[int, tuple[PatchInfo, list[Any]]] = {}
+    seen: dict[str, dict[int, PatchInfo]] = {}
+    for node in graph.nodes if files else ():
+        trace = (getattr(node, "meta", None) or {}).get("stack_trace")
+        if not trace:
+            continue
+        here = seen.get(trace)
+        if here is None:
+            here = seen[trace] = {}
+            for place in frame.findall(trace):
+                here.update(at_line.get(place, ()))
+        for number, info in here.items():
+            found.setdefault(number, (info, []))[1].append(node)
     return list(found.values())

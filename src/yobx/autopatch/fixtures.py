@@ -9,7 +9,7 @@ from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Hashable, Mapping
     from types import ModuleType
     from typing import Any
 
@@ -33,6 +33,7 @@ class Fixtures:
         self._optional = optional
         self._wanted = False
         self._standing: dict[str, list[occupants.Occupant]] = {}
+        self._known: dict[Hashable, occupants.Occupant] = {}
 
     def stand(self, wanted: bool) -> None:
         """Put them up, in modules already loaded and in those to come; or take them down."""
@@ -70,7 +71,10 @@ class Fixtures:
                     notices.complain(f"{self._consequence}: {error}")
         with lock:
             for place, make in places if self._wanted else ():
-                occupant = occupants.Occupant(place, make)
+                occupant = self._known.get(place.key())
+                # As with patches: the same function stands there every time, unless the place has changed.
+                if occupant is None or not occupant.unchanged():
+                    occupant = self._known[place.key()] = occupants.Occupant(place, make)
                 occupant.entries.append(True)
                 occupant.put()
                 occupants.aliases.track(occupant)

@@ -129,5 +129,5 @@ def describe(inputs: dict[str, Any]) -> str:
     parts = []
     for name, value in inputs.items():
         shapes = ", ".join(str(tuple(leaf.shape)) for leaf in leaves(value))
-        parts.append(f"{name} {shapes or value!r}")
+        parts.append(f"{name} {shapes or repr(value)}")
     return ", ".join(parts)

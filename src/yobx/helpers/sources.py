@@ -36,7 +36,7 @@ def from_def(lines: list[str]) -> list[str]:
 def changed_lines(original: Callable[..., Any], replacement: Callable[..., Any]) -> set[int] | None:
     """The lines, numbered as in its file, of the replacement's statements that do not stand so in the original.
 
-    ``None`` when one of the two has no source.
+    ``None`` when one of the two has no source, or none that can be read by itself (a lambda in a larger statement).
     """
     old, new = source_of(original), source_of(replacement)
     if old is None or new is None:
@@ -47,8 +47,12 @@ def changed_lines(original: Callable[..., Any], replacement: Callable[..., Any])
     matcher = difflib.SequenceMatcher(None, from_def(old), body, autojunk=False)
     kept = {offset + line for block in matcher.get_matching_blocks() for line in range(block.b, block.b + block.size)}
     changed = {line for line in range(len(new)) if line not in kept}
+    try:
+        parsed = ast.parse("\n".join(new))
+    except SyntaxError:
+        return None
     # A statement of several lines is known to the interpreter by one of them.
-    for statement in ast.walk(ast.parse("\n".join(new))):
+    for statement in ast.walk(parsed):
         if isinstance(statement, ast.stmt) and not hasattr(statement, "body"):
             lines = set(range(statement.lineno - 1, statement.end_lineno or statement.lineno))
             if lines & changed:

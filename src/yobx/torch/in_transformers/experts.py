@@ -33,7 +33,6 @@ LOOPS = {
     "qwen3_moe": "Qwen3MoeSparseMoeBlock",
     "qwen3_next": "Qwen3NextSparseMoeBlock",
     "qwen3_omni_moe": "Qwen3OmniMoeThinkerTextSparseMoeBlock",
-    "qwen3_vl_moe": "Qwen3VLMoeTextExperts",
 }
 
 
@@ -45,13 +44,14 @@ def all_experts(expert_mask: Any) -> list[Any]:
 @functools.lru_cache(maxsize=None)
 def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
     """A copy of a model's own function whose loop is over all experts instead of those that were hit."""
-    source = textwrap.dedent(inspect.getsource(inspect.unwrap(original)))
+    written = inspect.unwrap(original)
+    source = textwrap.dedent(inspect.getsource(written))
     source, count = HIT.subn("all_experts(expert_mask)", source)
     if count != 1:
         raise RuntimeError(f"{original.__qualname__} has no loop over the experts that were hit")
-    namespace = dict(original.__globals__, all_experts=all_experts)
-    exec(compile(source, inspect.getsourcefile(original) or "<experts>", "exec"), namespace)
-    return namespace[original.__name__]
+    namespace = dict(written.__globals__, all_experts=all_experts)
+    exec(compile(source, "<loop over all experts>", "exec"), namespace)
+    return namespace[written.__name__]
 
 
 def _four_experts(model: str, name: str) -> Callable[[], Reproducer]:
@@ -73,13 +73,12 @@ def _four_experts(model: str, name: str) -> Callable[[], Reproducer]:
 
             def forward(self, x):
                 if "Experts" not in name:
-                    return self.layer(x)[0] if isinstance(self.layer(x), tuple) else self.layer(x)
+                    result = self.layer(x)
+                    return result[0] if isinstance(result, tuple) else result
                 scores = x.reshape(-1, x.shape[-1])[:, :4].softmax(-1)
                 chosen = scores.topk(2, dim=-1)[1]
                 weights = torch.zeros_like(scores).scatter(1, chosen, scores.gather(1, chosen))
-                if model == "gpt_oss":
-                    return self.layer(x, router_indices=chosen, routing_weights=weights)
-                return self.layer(x, weights, chosen)
+                return self.layer(x, router_indices=chosen, routing_weights=weights)
 
         dynamic = torch.export.Dim.DYNAMIC
         return Reproducer(

@@ -187,7 +187,7 @@ def a_padding_mask_for_a_recurrent_layer() -> Reproducer:
         def forward(self, x, attention_mask):
             mask = masking_utils.create_recurrent_attention_mask(config, x, attention_mask)
             y = x if mask is None else x * mask[:, :, None].to(x.dtype)
-            return y.reshape(y.shape[0], x.shape[1], 2, -1)
+            return y.transpose(1, 2) @ x
 
     dynamic = torch.export.Dim.DYNAMIC
 

@@ -1,0 +1,137 @@
+"""Functions of ``torch`` that turn a size into a Python number or flag, and so fix it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+
+torch: Any = lazy("torch")
+proxy_tensor: Any = lazy("torch.fx.experimental.proxy_tensor")
+symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
+
+
+def causal_unless_one_step() -> Reproducer:
+    class Attention(torch.nn.Module):
+        def forward(self, q, k):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=q.shape[2] > 1)
+
+    dynamic = {0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Attention(),
+        inputs=dict(q=torch.randn(2, 2, 1, 8), k=torch.randn(2, 2, 6, 8)),
+        dynamic_shapes=dict(q=dynamic, k=dynamic),
+        accepts=[dict(q=torch.randn(3, 2, n, 8), k=torch.randn(3, 2, m, 8)) for n, m in ((1, 4), (4, 4), (3, 7), (1, 1))],
+    )
+
+
+def numbers_from_zero_to_one() -> Reproducer:
+    class Linspace(torch.nn.Module):
+        def forward(self, x):
+            return x * torch.linspace(0, 1, x.shape[1])
+
+    return Reproducer(
+        Linspace(),
+        inputs=dict(x=torch.randn(2, 6)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m)) for n, m in ((3, 9), (1, 2), (2, 1))],
+    )
+
+
+@patch(
+    "torch.nn.functional:scaled_dot_product_attention",
+    family="torch",
+    name="attention_flag",
+    versions="torch>=2.9",
+    around=True,
+    why="is_causal may be a comparison of sizes, which the function takes for no bool; the mask that it stands for is added instead",
+    see="https://github.com/pytorch/pytorch/issues/154038",
+    obsolete="when scaled_dot_product_attention takes a SymBool",
+    reproducer=causal_unless_one_step,
+)
+def attention_flag(
+    original: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: Any = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    if isinstance(is_causal, torch.SymBool) and attn_mask is None:
+        flag = torch.full((), is_causal, dtype=torch.bool, device=query.device)
+        attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril() | ~flag
+        is_causal = False
+    return original(
+        query, key, value, attn_mask, dropout_p, bool(is_causal), scale=scale, enable_gqa=enable_gqa
+    )
+
+
+@patch(
+    "torch:linspace",
+    family="torch",
+    name="linspace",
+    versions="torch>=2.9",
+    around=True,
+    why="the operator takes the number of steps as a plain int, so a size is fixed to the sample's",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when aten.linspace takes its steps as SymInt",
+    reproducer=numbers_from_zero_to_one,
+)
+def linspace(original: Any, start: Any, end: Any, steps: Any, **kwargs: Any) -> Any:
+    if not isinstance(steps, torch.SymInt) or kwargs.get("out") is not None:
+        return original(start, end, steps, **kwargs)
+    kwargs.pop("out", None)
+    dtype = kwargs.pop("dtype", None) or torch.get_default_dtype()
+    device = kwargs.get("device")
+    computed = dtype if dtype.is_floating_point or dtype.is_complex else torch.float64
+    index = torch.arange(steps, dtype=computed, device=device)
+    # As the operator does: from the start in the first half, from the end in the second, so that both are met exactly.
+    length = end - start
+    last = torch.sym_max(steps - 1, 1)
+    lower = start + index * length / last
+    upper = end - (last - index) * length / last
+    out = torch.where(index < torch.sym_max(steps // 2, 1), lower, upper).to(dtype)
+    return out.requires_grad_() if kwargs.get("requires_grad") else out
+
+
+def zeros_of_a_broadcast() -> Reproducer:
+    class Zeros(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.zeros(torch.broadcast_shapes(x.shape, y.shape)) + x
+
+    return Reproducer(
+        Zeros(),
+        inputs=dict(x=torch.randn(2, 5), y=torch.randn(2, 1)),
+        dynamic_shapes=dict(x={1: torch.export.Dim.DYNAMIC}, y={1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(2, n), y=torch.randn(2, m)) for n, m in ((4, 4), (1, 3), (3, 1), (0, 1))],
+        rejects=[dict(x=torch.randn(2, 4), y=torch.randn(2, 3))],
+    )
+
+
+@patch(
+    "torch.functional:broadcast_shapes",
+    family="torch",
+    name="checked_broadcast_shapes",
+    versions="torch>=2.9",
+    around=True,
+    why="asked for shapes alone, no operator of the program rejects sizes that do not fit: an assertion does",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="when torch gives an undecided broadcast a size of its own instead of a guard",
+    reproducer=zeros_of_a_broadcast,
+)
+def checked_broadcast_shapes(original: Any, *shapes: Any) -> Any:
+    result = original(*shapes)
+    # Within an operator nothing is traced, and the operator checks its sizes by itself.
+    if proxy_tensor.get_proxy_mode() is not None:
+        ranked = [(shape,) if isinstance(shape, (int, torch.SymInt)) else shape for shape in shapes]
+        for index in range(1, len(result) + 1):
+            sizes = [shape[-index] for shape in ranked if len(shape) >= index]
+            for a, b in itertools.combinations(sizes, 2):
+                torch._check(symbolic_shapes.sym_or(a == b, a == 1, b == 1), lambda: "Shape mismatch: sizes do not broadcast")
+    return result

@@ -1,0 +1,66 @@
+"""Guards of a program that is traced again, as ``run_decompositions`` does."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.torch.in_torch.functional import zeros_of_a_broadcast
+
+torch: Any = lazy("torch")
+
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+
+
+def _call(function: str, *args: ast.expr) -> ast.expr:
+    return ast.Call(ast.parse(function, mode="eval").body, list(args), [])
+
+
+class _Whole(ast.NodeTransformer):
+    """Turns what Python evaluates part by part, deciding each, into functions that take symbols as they are."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        return _call(f"{_SHAPES}.sym_{'or' if isinstance(node.op, ast.Or) else 'and'}", *node.values)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return _call("torch.sym_not", node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        sides = [node.left, *node.comparators]
+        pairs = [ast.Compare(a, [op], [b]) for a, op, b in zip(sides, node.ops, sides[1:])]
+        return _call(f"{_SHAPES}.sym_and", *pairs)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("max", "min"):
+            result, *rest = node.args
+            for arg in rest:
+                result = _call(f"torch.sym_{node.func.id}", result, arg)
+            return result
+        return node
+
+
+def _whole(code: str) -> str:
+    return ast.unparse(ast.fix_missing_locations(_Whole().visit(ast.parse(code.strip(), mode="eval"))))
+
+
+@patch(
+    "torch.export._unlift:_convert_guards_code_to_fn",
+    family="torch",
+    name="guards_of_a_retrace",
+    versions="torch>=2.9",
+    around=True,
+    why="Python decides the sides of an 'or', and which of two sizes is the larger, by the sample; a guard is kept whole",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="when the code of a guard is made of torch.sym_or, torch.sym_max and their like",
+    reproducer=zeros_of_a_broadcast,
+)
+def guards_of_a_retrace(original: Any, guards_code: Any, paths_of_placeholders: Any) -> Any:
+    return original([_whole(code) for code in guards_code], paths_of_placeholders)

@@ -1,0 +1,96 @@
+"""Dynamic shapes of a cache that holds more than keys and values.
+
+``dynamic_shapes`` of a cache is a flat list: key_0, value_0, key_1, value_1, … A cache with recurrent layers also flattens to
+states that have no length. A list that leaves them out is completed: the only dimension of theirs that may change is
+the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_transformers.caches import CacheContext
+
+torch: Any = lazy("torch")
+pytree: Any = lazy("torch.utils._pytree")
+
+
+def is_key_or_value(name: str) -> bool:
+    return name.removeprefix("cross_").startswith(("key_", "value_"))
+
+
+def _batch(tree: Any, shapes: Any) -> Any:
+    """What was said of the first dimension of the first tensor that was described; None if nothing was."""
+    if isinstance(shapes, dict) and isinstance(tree, torch.Tensor):
+        return shapes.get(0)
+    pairs: Any = ()
+    if isinstance(tree, dict) and isinstance(shapes, dict):
+        pairs = [(tree[key], shapes[key]) for key in tree if key in shapes]
+    elif isinstance(tree, (list, tuple)) and isinstance(shapes, (list, tuple)):
+        pairs = zip(tree, shapes)
+    elif isinstance(tree, torch.Tensor) and isinstance(shapes, (list, tuple)) and shapes:
+        return shapes[0]
+    return next(filter(None, (_batch(*pair) for pair in pairs)), None)
+
+
+def complete(tree: Any, shapes: Any, batch: Any) -> Any:
+    """The dynamic shapes, with those of the states of caches that they leave out."""
+    if isinstance(tree, dict) and isinstance(shapes, dict):
+        return {key: complete(tree[key], shape, batch) if key in tree else shape for key, shape in shapes.items()}
+    if not isinstance(shapes, (list, tuple)):
+        return shapes
+    if isinstance(tree, (list, tuple)):
+        if len(tree) != len(shapes) or hasattr(shapes, "_fields"):
+            return shapes
+        return type(shapes)(complete(*pair, batch) for pair in zip(tree, shapes))
+    node = pytree.SUPPORTED_NODES.get(type(tree))
+    if node is None:
+        return shapes
+    leaves, context = node.flatten_fn(tree)
+    if not isinstance(context, CacheContext):
+        return shapes
+    told = [is_key_or_value(name) for name in context.names]
+    if len(shapes) == len(leaves) or len(shapes) != sum(told):
+        return shapes
+    given = iter(shapes)
+    return [next(given) if mine else ({0: batch} if leaf.dim() else None) for leaf, mine in zip(leaves, told)]
+
+
+def a_cache_with_recurrent_states() -> Reproducer:
+    """A cache of one recurrent layer, described by the shapes of its keys and values: there are none."""
+    from transformers.cache_utils import DynamicCache, LinearAttentionLayer
+
+    class Step(torch.nn.Module):
+        def forward(self, x, cache):
+            return x + cache.layers[0].update_recurrent_state(x)
+
+    def inputs(batch):
+        cache = DynamicCache()
+        cache.layers = [LinearAttentionLayer()]
+        cache.layers[0].update_recurrent_state(torch.ones(batch, 4))
+        return dict(x=torch.randn(batch, 4), cache=cache)
+
+    return Reproducer(
+        Step(),
+        inputs=inputs(2),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC}, cache=[]),
+        accepts=[inputs(3), inputs(1)],
+    )
+
+
+@patch(
+    "torch.export.dynamic_shapes:_tree_map_with_path",
+    family="transformers",
+    name="shapes_of_states",
+    around=True,
+    versions="transformers>=5.0",
+    why="a cache with recurrent layers has states besides the keys and values that dynamic_shapes describe",
+    obsolete="when torch takes dynamic shapes that describe a cache in part",
+    reproducer=a_cache_with_recurrent_states,
+)
+def shapes_of_states(original, func, tree, *dynamic_shapes, tree_name=None):
+    completed = [complete(tree, shapes, _batch(tree, shapes)) for shapes in dynamic_shapes]
+    return original(func, tree, *completed, tree_name=tree_name)
