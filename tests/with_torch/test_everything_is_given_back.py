@@ -45,7 +45,7 @@ def tables():
         if namespace is None or str(namespace.get("__name__")).partition(".")[0] not in WATCHED:
             continue
         for name, value in list(namespace.items()):
-            if isinstance(value, dict) and any(map(is_function, list(value.values()))):
+            if type(value) is dict and any(map(is_function, list(value.values()))):
                 yield f"{namespace['__name__']}.{name}", value
     for packet in list(torch.ops.aten.__dict__.values()):
         if isinstance(packet, torch._ops.OpOverloadPacket):
@@ -217,7 +217,7 @@ def test_models_can_be_copied_saved_and_scripted_while_the_patches_are_enabled(t
 
 
 def test_a_patched_function_can_be_scripted(sandbox):
-    module = sandbox.load("def double(x):\n    return x * 2\n\ndef scale(x):\n    return double(x)\n")
+    module = sandbox.load("def scale(x):\n    return x * 2\n")
     sandbox.patch(f"{module.__name__}:scale", lambda x: x * 10, name="scale")
     assert torch.jit.script(module.scale)(torch.ones(1)).item() == 2
     autopatch.enable(sandbox.family)

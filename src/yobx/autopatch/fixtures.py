@@ -33,6 +33,7 @@ class Fixtures:
         self._optional = optional
         self._wanted = False
         self._standing: dict[str, list[occupants.Occupant]] = {}
+        self._before: dict[str, list[occupants.Occupant]] = {}
         self._known: dict[Hashable, occupants.Occupant] = {}
 
     def stand(self, wanted: bool) -> None:
@@ -50,7 +51,7 @@ class Fixtures:
                     imports.forget(module, self._loaded)
                     self._take_down(module)
                     continue
-            if imports.finished(module) and not self._standing.get(module):
+            if imports.finished(module) and not self._standing.get(module) and not self._stand_again(module):
                 self._loaded(sys.modules[module])
 
     def _take_down(self, module: str) -> None:
@@ -58,6 +59,18 @@ class Fixtures:
             for occupant in self._standing.pop(module, ()):
                 occupant.entries.clear()
                 occupant.restore()
+
+    def _stand_again(self, name: str) -> bool:
+        """Put up what stood in a module before, when nothing has changed there."""
+        with lock:
+            before = self._before.get(name, [])
+            if not before or not self._wanted or not all(occupant.unchanged() for occupant in before):
+                return False
+            for occupant in before:
+                occupant.entries.append(True)
+                occupant.put()
+            self._standing[name] = list(before)
+            return True
 
     def _loaded(self, module: ModuleType) -> None:
         name = module.__name__
@@ -79,3 +92,4 @@ class Fixtures:
                 occupant.put()
                 occupants.aliases.track(occupant)
                 self._standing.setdefault(name, []).append(occupant)
+            self._before[name] = list(self._standing.get(name, ()))

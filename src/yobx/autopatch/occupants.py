@@ -38,12 +38,17 @@ class Occupant:
         self.dispatcher, self.entries = make(self.original)
         self.placed = dress(self.dispatcher)
         self.aliases: list[slots.Slot] = []
+        # A patch that comes back runs the same function: what Dynamo compiled for it stays valid.
+        self._bodies: dict[int, Callable[..., Any]] = {}
 
     def enter(self, patch: Patch, body: Callable[..., Any] | None = None) -> None:
         """Add a patch to those that the dispatcher chooses from; the last to come is first."""
-        entry = (patch.number, body or dispatch.body_of(patch, self.original), patch)
+        if body is None:
+            body = self._bodies.get(patch.number)
+        if body is None:
+            body = self._bodies[patch.number] = dispatch.body_of(patch, self.original)
         self.put()
-        self.entries.insert(0, entry)
+        self.entries.insert(0, (patch.number, body, patch))
 
     def drop(self, patch: Patch) -> None:
         """Take a patch out; the original stands at the place again when it was the last."""
