@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from yobx.autopatch import decorators, dispatch, marks, scopes
@@ -11,6 +12,8 @@ FILES = {module.__file__ for module in (decorators, dispatch, marks, scopes)}
 
 def is_dispatcher(function: Any) -> bool:
     """Whether a function is ours, one that chooses between an original and its replacements or opens a door."""
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    return code is not None and code.co_filename in FILES
+    if isinstance(function, (staticmethod, classmethod)):
+        function = function.__func__
+    elif isinstance(function, property):
+        function = function.fget
+    return isinstance(function, FunctionType) and function.__code__.co_filename in FILES

@@ -245,7 +245,9 @@ def test_a_graph_that_others_traced_is_searched_by_stack_traces():
     details = details_of("torch")
     info = details.find("infer_size")
     line = info.patch.__code__.co_firstlineno + 12
-    trace = f'  File "/model.py", line 3, in forward\n  File "{info.patch.__code__.co_filename}", line {line}, in x\n    y'
+    trace = (
+        f'  File "/model.py", line 3, in forward\n  File "{info.patch.__code__.co_filename}", line {line}, in x\n    y'
+    )
     graph = SimpleNamespace(nodes=[node(0), node(1, trace=trace), node(2, trace='File "/model.py", line 3')])
     assert details.patches_involved_in_graph(graph) == [(info, [graph.nodes[1]])]
     marked = SimpleNamespace(nodes=[*graph.nodes, node(3, {marks.KEY: [["shaped", info.refid, info.target]]})])

@@ -90,7 +90,7 @@ def differences(before, after):
 
 
 def dispatchers(places):
-    return {where for where, value in places.items() if is_dispatcher(getattr(value, "fget", value))}
+    return {where for where, value in places.items() if is_dispatcher(value)}
 
 
 @pytest.fixture(scope="module")

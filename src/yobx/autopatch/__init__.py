@@ -14,7 +14,7 @@ from yobx.autopatch.notices import PatchError
 # Not imported from `typing`, which takes longer to load at interpreter start than all of this package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from yobx.autopatch.patches import Patch
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCOPES = _control.SCOPES
 
-__all__ = ["PatchError", "activate", "details", "disable", "enable", "is_active", "register", "suspend"]
+__all__ = ["PatchError", "activate", "bind", "details", "disable", "enable", "is_active", "register", "suspend"]
 
 
 def enable(*names: str, scope: str = "export") -> None:
@@ -76,6 +76,15 @@ def suspend() -> _control.Scope:
     Also a decorator.
     """
     return _control.Scope(None)
+
+
+def bind(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for a worker thread: it runs there with what is active in this thread now.
+
+    A thread starts with nothing active, whoever starts it. ``executor.submit(bind(work), x)`` carries the activations
+    of this moment along, and keeps their patches installed while ``work`` runs, also when their blocks have ended here.
+    """
+    return _control.bind(function)
 
 
 def is_active(name: str | None = None) -> bool:

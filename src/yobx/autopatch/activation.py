@@ -192,6 +192,7 @@ def patch_of(number: int) -> Patch | None:
 
 
 def count(number: int) -> None:
-    """Note that a replacement ran, for every entry of this thread that is open now."""
-    for activation in state.stack:
-        activation.runs[number] = activation.runs.get(number, 0) + 1
+    """Note that a replacement ran, for every entry and every export of this thread that is open now."""
+    for entries in (state.stack, state.doors):
+        for activation in entries:
+            activation.runs[number] = activation.runs.get(number, 0) + 1

@@ -7,9 +7,10 @@ at once: the second finds it done.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, ExitStack
 
 from yobx.autopatch import activation, families, imports, marks, notices, occupants, patches, scopes
 from yobx.autopatch.occupants import lock
@@ -383,6 +384,22 @@ class Scope(ContextDecorator):
         if self._group is not None:
             self._group.close()
             self._group = None
+
+
+def bind(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, to be called in any thread with what is active in this one now."""
+    state = activation.state
+    behind = [activation.default.exporting] if state.doors else []
+    choices = [*behind, *(entry.choice for entry in state.stack)]
+
+    @functools.wraps(function)
+    def bound(*args: Any, **kwargs: Any) -> Any:
+        with ExitStack() as stack:
+            for choice in choices:
+                stack.enter_context(Scope(None if choice is None else functools.partial(getattr, choice, "patches")))
+            return function(*args, **kwargs)
+
+    return bound
 
 
 def scope_of(selection: Selection, more: Sequence[Patch] = ()) -> Scope:

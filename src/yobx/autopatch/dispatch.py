@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from contextlib import suppress
 
 from yobx.autopatch import activation
 
@@ -46,6 +47,26 @@ def ran(patch: Patch) -> None:
     activation.count(patch.number)
 
 
+def _explained(error: Exception) -> bool:
+    """Whether it is known already where an error comes from; from now on it is."""
+    known = getattr(error, "yobx_explained", False)
+    with suppress(AttributeError):  # a class with slots has no place for it: the next one up explains it again
+        error.yobx_explained = True  # type: ignore[attr-defined]  # our own mark on an exception of any class
+    return known
+
+
+def _explain(error: Exception, patch: Patch) -> None:
+    """Let the traceback of an error that a replacement raised name the patch, and what switches it off.
+
+    Not when the original raised that it calls through to. The message stays what it was.
+    """
+    if not _explained(error) and hasattr(error, "add_note"):
+        error.add_note(
+            f"raised while the patch {patch.full_name} ran in place of {patch.target}; "
+            f"YOBX_PATCH=…,-{patch.full_name} switches it off"
+        )
+
+
 def body_of(patch: Patch, original: Callable[..., Any]) -> Callable[..., Any]:
     """The function to run for a patch at a place where ``original`` stood."""
     replacement = patch.replacement
@@ -70,6 +91,9 @@ def through(original: Callable[..., Any]) -> Callable[..., Any]:
         running.append(None)
         try:
             return original(*args, **kwargs)
+        except Exception as error:
+            _explained(error)
+            raise
         finally:
             running.pop()
 
@@ -115,6 +139,9 @@ def make_dispatcher(original: Callable[..., Any]) -> tuple[Callable[..., Any], l
                     running.append(patch)
                     try:
                         return body(*args, **kwargs)
+                    except Exception as error:
+                        _explain(error, patch)
+                        raise
                     finally:
                         del running[depth:]
         return original(*args, **kwargs)

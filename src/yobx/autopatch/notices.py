@@ -13,6 +13,7 @@ class Settings:
 
     strict = False
     verbose = False
+    report = ""
 
 
 settings = Settings()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from yobx.autopatch import activation, decorators, imports, notices, occupants, slots
+from yobx.autopatch import activation, decorators, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch

@@ -8,7 +8,9 @@ know the classes that a program names.
 
 from __future__ import annotations
 
-from yobx.autopatch import activation, dispatch, fixtures, occupants
+import importlib
+
+from yobx.autopatch import activation, dispatch, fixtures, notices, occupants
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
@@ -25,12 +27,24 @@ def make_door(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[An
         occupants.prepare()
         entry = activation.open_door()
         try:
-            return original(*args, **kwargs)
+            result = original(*args, **kwargs)
         finally:
             activation.close_door(entry)
+        if notices.settings.report and not activation.state.doors:
+            _report(original.__name__, args, kwargs, result, entry)
+        return result
 
     dispatch.take_names(door, original)
     return door, []
+
+
+def _report(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, entry: activation.Activation) -> None:
+    """Add a program to the report that ``YOBX_PATCH_REPORT`` asks for; what writes it is found by its name."""
+    if name == "load":
+        return
+    of = args[0] if args else kwargs.get("mod")
+    title = f"{name.strip('_')} of {type(of).__name__}"
+    importlib.import_module("yobx.attribution.written").add(notices.settings.report, result, entry, title)
 
 
 doors = fixtures.Fixtures(

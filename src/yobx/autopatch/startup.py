@@ -4,6 +4,8 @@
 ``YOBX_PATCH_SCOPE``    ``export`` (default) or ``always``
 ``YOBX_PATCH_VERBOSE``  ``1``: a line on stderr for every patch installed, skipped or failed
 ``YOBX_PATCH_STRICT``   ``1``: a bad value, a failed patch or a changed target is an error
+``YOBX_PATCH_REPORT``   a ``.txt``, ``.rst``, ``.html`` or ``.json`` file to write at the end of every export
+``YOBX_PATCH_MARKS``    ``0``: do not mark the nodes that patches make and shape
 
 They are ignored under ``-I`` and ``-E``, as Python's own variables are.
 """
@@ -13,13 +15,27 @@ from __future__ import annotations
 import os
 import sys
 
-from yobx.autopatch import notices
+from yobx.autopatch import marks, notices
 
+REPORTS = (".txt", ".rst", ".html", ".json")
 _done = False
 
 
-def _flag(name: str) -> bool:
-    return os.environ.get(name, "0") not in ("", "0")
+def _flag(name: str, default: str = "0") -> bool:
+    return os.environ.get(name, default) not in ("", "0")
+
+
+def _report() -> str:
+    """Where to write reports.
+
+    Raises:
+        ValueError: for a file of another kind.
+    """
+    file = os.environ.get("YOBX_PATCH_REPORT", "")
+    if file and not file.endswith(REPORTS):
+        raise ValueError(f"YOBX_PATCH_REPORT={file}: the name ends with one of {', '.join(REPORTS)}")
+    # The script may change its directory before it exports.
+    return os.path.abspath(file) if file else ""
 
 
 def main() -> None:
@@ -35,6 +51,14 @@ def main() -> None:
     _done = True
     notices.settings.verbose = _flag("YOBX_PATCH_VERBOSE")
     notices.settings.strict = _flag("YOBX_PATCH_STRICT")
+    marks.settings.on = _flag("YOBX_PATCH_MARKS", "1")
+    try:
+        notices.settings.report = _report()
+    except ValueError as error:
+        if notices.settings.strict:
+            notices.say(f"{error}")
+            os._exit(2)
+        notices.complain(f"{error}. No report is written.")
     from yobx import autopatch
 
     scope = os.environ.get("YOBX_PATCH_SCOPE") or "export"

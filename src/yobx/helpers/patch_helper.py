@@ -358,7 +358,12 @@ class PatchDetails:
         return involved(self, graph)
 
     def make_report(self, patches: Sequence[tuple[PatchInfo, list[Any]]], format: str = "raw") -> str:
-        """A summary of some patches with their nodes and diffs, as ``"raw"`` text or ``"rst"``.
+        """A summary of some patches with their nodes and diffs.
+
+        Args:
+            patches: what :meth:`patches_involved_in_graph` gave.
+            format: ``"raw"`` text, ``"rst"``, ``"html"``: one self-contained file, or ``"json"``, whose schema is in
+                :mod:`yobx.attribution.data`.
 
         Raises:
             ValueError: for another format.
@@ -366,6 +371,21 @@ class PatchDetails:
         from yobx.attribution.report import report
 
         return report(patches, format)
+
+    def draw(self, graph: Any, file: str) -> Any:
+        """Write a picture of a graph, the nodes that patches touched in their colours; gives the path.
+
+        Args:
+            graph: as for :meth:`patches_involved_in_graph`.
+            file: its suffix tells the format: ``.svg``, ``.png``, ``.pdf``; ``.dot`` for graphviz's own text.
+
+        Raises:
+            GraphvizMissing: when graphviz is not installed; says how to install it.
+            ValueError: for a name without a suffix.
+        """
+        from yobx.attribution.draw import draw
+
+        return draw(self.patches_involved_in_graph(graph), graph, file)
 
     def __repr__(self) -> str:
         return f"<PatchDetails of {len(self)} patches>"
