@@ -48,7 +48,7 @@ def marks_of(node: Any) -> list[list[str]]:
         return []
     found = _raw_marks(node)
     if not found:
-        return _marks_of_the_checked(node)
+        return []
     target = getattr(node, "target", None)
     if target is operator.getitem:
         # A part of a shaped result: torch copies the mark to it when it traces the program again.
@@ -61,13 +61,26 @@ def _raw_marks(node: Any) -> list[list[str]]:
     return ((getattr(node, "meta", None) or {}).get("custom") or {}).get(marks.KEY) or []
 
 
-def _marks_of_the_checked(node: Any) -> list[list[str]]:
-    """Of a check that torch 2.9 puts before a conversion when all nodes are made: the conversion's."""
-    if not str(getattr(node, "target", "")).startswith("aten._assert_tensor_metadata"):
-        return []
-    after = node.next
-    same = after.op == "call_function" and after.args[:1] == node.args[:1]
-    return [mark for mark in _raw_marks(after) if mark[0] == marks.EMITTED] if same else []
+def _is_check(node: Any) -> bool:
+    return getattr(getattr(node, "target", None), "__name__", None) == "_assert_tensor_metadata.default"
+
+
+def _marked(graph: Any) -> list[tuple[Any, list[list[str]]]]:
+    """The nodes of one graph that have marks, with them.
+
+    Torch 2.9 puts a check before a conversion when all nodes have been made, where later versions trace it: there the
+    check is its conversion's.
+    """
+    nodes = [(node, marks_of(node)) for node in graph.nodes]
+    if any(found and _is_check(node) for node, found in nodes):
+        return [(node, found) for node, found in nodes if found]
+    pairs = []
+    for (node, found), (after, next_found) in zip(nodes, [*nodes[1:], (None, [])]):
+        if found:
+            pairs.append((node, found))
+        elif next_found and _is_check(node) and after.args[:1] == node.args[:1]:
+            pairs.append((node, [mark for mark in next_found if mark[0] == marks.EMITTED]))
+    return pairs
 
 
 def involved(infos: Iterable[PatchInfo], graph: Any) -> list[tuple[PatchInfo, list[Any]]]:
@@ -76,12 +89,12 @@ def involved(infos: Iterable[PatchInfo], graph: Any) -> list[tuple[PatchInfo, li
     found: dict[tuple[str, str], list[Any]] = {}
     marked = False
     for one in graphs_of(graph):
-        for node in one.nodes:
-            for _, refid, target in marks_of(node):
+        for node, its_marks in _marked(one):
+            for _, refid, target in its_marks:
                 nodes = found.setdefault((refid, target), [])
                 if not nodes or nodes[-1] is not node:
                     nodes.append(node)
-            marked = marked or bool(found)
+        marked = marked or bool(found)
     if marked or marks.traced_here(graph):
         book = Book(infos)
         return [(book.look_up(*key), nodes) for key, nodes in found.items()]

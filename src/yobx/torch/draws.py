@@ -8,6 +8,7 @@ does no harm.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -122,14 +123,13 @@ def _sums(
     dimensions: list[Dimension], partners: list[tuple[int, ...]]
 ) -> dict[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
     """Groups whose size in the sample is the sum of two others'."""
-    found = {}
+    found: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...]]] = {}
     for group in partners:
-        for position, left in enumerate(partners):
-            for right in partners[position + 1 :]:
-                whole = dimensions[group[0]].size
-                if group not in (left, right) and dimensions[left[0]].size + dimensions[right[0]].size == whole:
-                    if left not in found and right not in found:
-                        found[group] = (left, right)
+        whole = dimensions[group[0]].size
+        for left, right in itertools.combinations(partners, 2):
+            fits = dimensions[left[0]].size + dimensions[right[0]].size == whole
+            if fits and group not in (left, right) and left not in found and right not in found:
+                found[group] = (left, right)
     return found
 
 

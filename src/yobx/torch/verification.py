@@ -68,7 +68,7 @@ class Report:
     def __str__(self) -> str:
         width = max((len(trial.shapes) for trial in self.trials), default=0)
         rows = [f"{trial.outcome:<9}  {trial.shapes:<{width}}  {trial.why}".rstrip() for trial in self.trials]
-        counts = {outcome: 0 for outcome in (EQUAL, *WRONG, BOTH_FAIL)}
+        counts = dict.fromkeys((EQUAL, *WRONG, BOTH_FAIL), 0)
         for trial in self.trials:
             counts[trial.outcome] += 1
         summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)

@@ -189,12 +189,11 @@ def expand(a: Any, *shape: Any, implicit: bool = False) -> Any:
         if guard_or_false(requested_length == -1):
             shape_[offset_idx] = x
         else:
-            had, wanted = hint(x), hint(requested_length)
+            fits = broadcast_size(x, requested_length)
             torch._check(
-                had is None or wanted is None or had in (1, wanted),
+                fits is not None and hint(fits) in (None, hint(requested_length)),
                 lambda: f"expand: attempting to expand a dimension of length {x} -> {requested_length}!",
             )
-            leave_open(x, requested_length)
             shape_[offset_idx] = requested_length
 
     # At this point shape must be valid
@@ -202,4 +201,12 @@ def expand(a: Any, *shape: Any, implicit: bool = False) -> Any:
 
     # A kernel on the meta device would reach the original through the operator, which C++ holds.
     broadcast_in_dim = prims._broadcast_in_dim_meta if a.device.type == "meta" else prims.broadcast_in_dim
-    return broadcast_in_dim(a, shape_, tuple(range(offset, len(a.shape) + offset)))
+    result = broadcast_in_dim(a, shape_, tuple(range(offset, len(a.shape) + offset)))
+    if implicit:
+        return result
+    # What is done to the result by a user must not rely on an undecided dimension having been kept.
+    strides = list(result.stride())
+    for idx, (x, stride) in enumerate(zip(a.shape, a.stride()), offset):
+        if guard_or_false(x != 1) or is_symbolic(x):
+            strides[idx] = stride_of_expanded(x, stride, shape_[idx])
+    return result if all(map(operator.is_, strides, result.stride())) else result.as_strided(shape_, strides)

@@ -104,6 +104,14 @@ def leave_open(size: Any, wanted: Any) -> None:
         decided()
 
 
+def check_broadcast(a: Any, b: Any) -> None:
+    """Have the program reject sizes that do not broadcast, whether or not an operator that would is left in it."""
+    torch._check(
+        symbolic_shapes.sym_or(a == b, a == 1, b == 1),
+        lambda: f"The size of a tensor ({a}) must match the size of another ({b}), or one of them be 1",
+    )
+
+
 def broadcast_size(a: Any, b: Any) -> Any:
     """The size that results from broadcasting a dimension of size ``a`` with one of size ``b``; None if they never fit."""
     if not is_symbolic(a) and not is_symbolic(b):
@@ -117,21 +125,31 @@ def broadcast_size(a: Any, b: Any) -> Any:
     met, other = hint(a), hint(b)
     if met is not None and other is not None and met != other and 1 not in (met, other):
         return None
-    left, right = never_one(shape_env, x), never_one(shape_env, y)
-    if left and right:
-        torch._check(a == b, lambda: f"the size of a tensor ({a}) must match the size of the other ({b})")
-        return b if y.is_number else a
-    decided()
-    if left or right:
-        return a if left else b
     mine, theirs = parts(x), parts(y)
     if theirs <= mine:
         return a
     if mine <= theirs:
         return b
+    left, right = never_one(shape_env, x), never_one(shape_env, y)
+    if left and right:
+        torch._check(a == b, lambda: f"The size of a tensor ({a}) must match the size of another ({b})")
+        return b if y.is_number else a
+    check_broadcast(a, b)
+    if left or right:
+        return a if left else b
     most, least = None, 1
     for part in sorted(mine | theirs, key=str):
         size = shape_env.create_symintnode(part, hint=None)
         most = size if most is None else torch.sym_max(most, size)
         least = torch.sym_min(least, size)
     return most * least
+
+
+def stride_of_expanded(size: Any, stride: Any, wanted: Any) -> Any:
+    """The stride of a dimension of this size once it is expanded: 0 when it was 1, unchanged when it was as wanted.
+
+    Nothing can be concluded from it but by knowing which of the two holds.
+    """
+    if expression(size) == expression(wanted):
+        return stride
+    return stride * (size // torch.sym_max(wanted, 1))

@@ -6,22 +6,19 @@ loops over all of them, in the same order: one that no token has chosen gets no 
 
 from __future__ import annotations
 
-import functools
-import inspect
-import re
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_transformers.rewriting import rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 torch: Any = lazy("torch")
 
-HIT = re.compile(r"torch\.greater\(expert_mask\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\(\)")
+HIT = r"torch\.greater\(expert_mask\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\(\)"
 # The classes of 4.5x that hold such a loop, by the model that defines them.
 LOOPS = {
     "ernie4_5_moe": "Ernie4_5_MoeSparseMoeBlock",
@@ -39,19 +36,6 @@ LOOPS = {
 def all_experts(expert_mask: Any) -> list[Any]:
     """The index of every expert, of the kind that the loop takes: a constant tensor with one element."""
     return [torch.tensor([index]) for index in range(expert_mask.shape[0])]
-
-
-@functools.lru_cache(maxsize=None)
-def over_all_experts(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of a model's own function whose loop is over all experts instead of those that were hit."""
-    written = inspect.unwrap(original)
-    source = textwrap.dedent(inspect.getsource(written))
-    source, count = HIT.subn("all_experts(expert_mask)", source)
-    if count != 1:
-        raise RuntimeError(f"{original.__qualname__} has no loop over the experts that were hit")
-    namespace = dict(written.__globals__, all_experts=all_experts)
-    exec(compile(source, "<loop over all experts>", "exec"), namespace)
-    return namespace[written.__name__]
 
 
 def _four_experts(model: str, name: str) -> Callable[[], Reproducer]:
@@ -110,7 +94,7 @@ def _config(model: str, cls: Any) -> Any:
 
 
 def loop_over_all_experts(original, self, *args, **kwargs):
-    return over_all_experts(original)(self, *args, **kwargs)
+    return rewritten(original, HIT, "all_experts(expert_mask)", all_experts)(self, *args, **kwargs)
 
 
 for _model, _name in LOOPS.items():

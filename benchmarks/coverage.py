@@ -1,0 +1,116 @@
+"""Which of transformers' architectures export, and how generally: plain, patched, with transformers' own exporter.
+
+    python -m benchmarks.coverage --json docs/data/coverage.json
+    python -m benchmarks.coverage --tenth --ways patched
+
+Every case runs in a process of its own. Results are kept in a file next to the JSON, a line each: a run that was
+stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+CAUSAL = ("prefill", "decode", "batch_of_one")
+OTHERS = {
+    "encoder": ("bert", "roberta", "distilbert", "electra", "deberta-v2", "modernbert", "albert", "mpnet"),
+    "seq2seq": ("t5", "bart", "mbart", "pegasus", "marian", "m2m_100"),
+    "vision": ("vit", "deit", "swin", "dinov2", "beit", "convnext", "clip_vision_model"),
+    "image": ("segformer", "convnext", "resnet"),
+    "audio": ("wav2vec2", "hubert"),
+    "speech": ("whisper",),
+}
+WAYS = {"plain": None, "patched": "torch,transformers", "exporter": None}
+Case = tuple[str, str, str]
+
+
+def cases(ways: list[str]) -> list[Case]:
+    """Every causal language model in three scenarios, and a choice of the others."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    pairs = [(model, scenario) for model in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES for scenario in CAUSAL]
+    pairs += [(model, scenario) for scenario, models in OTHERS.items() for model in models]
+    return [(model, scenario, way) for way in ways for model, scenario in pairs]
+
+
+def run(case: Case, timeout: int) -> dict[str, Any]:
+    """One case in a new process."""
+    model, scenario, way = case
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("YOBX_")}
+    environment.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
+    if WAYS[way]:
+        environment["YOBX_PATCH"] = str(WAYS[way])
+    command = [sys.executable, "-m", "benchmarks.coverage_case", model, scenario]
+    command += ["--exporter"] if way == "exporter" else []
+    result: dict[str, Any] = {"model": model, "scenario": scenario, "stage": "crash", "why": ""}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+        result = json.loads(lines[-1].removeprefix("RESULT ")) if lines else {**result, "why": done.stderr[-200:]}
+    except subprocess.TimeoutExpired:
+        result.update(stage="timeout", why=f"more than {timeout} s")
+    return {**result, "way": way}
+
+
+def summary(results: list[dict[str, Any]]) -> str:
+    """A line per way and scenario: how many of those that run eagerly are general."""
+    counts: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for result in results:
+        counts[result["way"], result["scenario"]][result["stage"]] += 1
+    lines = []
+    for (way, scenario), stages in sorted(counts.items()):
+        ran = sum(stages.values()) - stages["eager"]
+        rest = ", ".join(f"{count} {stage}" for stage, count in sorted(stages.items()) if stage != "general")
+        lines.append(f"{way:9} {scenario:13} {stages['general']:4} of {ran:4} general; {rest}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Print the summary, and write the table as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
+    parser.add_argument("--ways", nargs="+", default=["plain", "patched"], choices=WAYS)
+    parser.add_argument("--models", nargs="+", help="only these architectures")
+    parser.add_argument("--scenarios", nargs="+", help="only these scenarios")
+    parser.add_argument("--tenth", action="store_true", help="every tenth case, always the same ones")
+    parser.add_argument("--json", type=Path, default=Path("coverage.json"), help="the table (default: %(default)s)")
+    parser.add_argument("--timeout", type=int, default=240, help="seconds for a case (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+
+    wanted = [
+        case
+        for case in cases(options.ways)
+        if (not options.models or case[0] in options.models) and (not options.scenarios or case[1] in options.scenarios)
+    ][:: 10 if options.tenth else 1]
+    kept = options.json.with_suffix(".jsonl")
+    results = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    known = {(result["model"], result["scenario"], result["way"]) for result in results}
+    missing = [case for case in wanted if case not in known]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, kept.open("a") as file:
+        runs = pool.map(lambda case: run(case, options.timeout), missing)
+        for result in tqdm(runs, total=len(missing), disable=not sys.stderr.isatty()):
+            file.write(json.dumps(result) + "\n")
+            file.flush()
+            results.append(result)
+    results = [result for result in results if (result["model"], result["scenario"], result["way"]) in set(wanted)]
+    print(summary(results))
+    import torch
+    import transformers
+
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    options.json.write_text(json.dumps({"schema": 1, "versions": versions, "cases": results}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

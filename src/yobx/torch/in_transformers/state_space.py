@@ -1,0 +1,141 @@
+"""State-space models without their kernels: a recurrence written as a Python loop over the sequence.
+
+The loop has as many steps in a program as the sample has tokens. The operator ``scan`` runs as often as the sequence is long,
+each step as in the loop, and has a translation to ONNX.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_transformers.rewriting import rewritten
+
+torch: Any = lazy("torch")
+scan_op: Any = lazy("torch._higher_order_ops.scan:scan_op")
+
+LOOP = r"for (?:i|index) in range\(seq_len\):\n(?:.*\n)*?\s*scan_output = torch\.stack\(scan_outputs, dim=-1\)"
+V4 = {
+    "falcon_mamba": "FalconMambaMixer",
+    "jamba": "JambaMambaMixer",
+    "mamba": "MambaMixer",
+}
+V5 = ("falcon_mamba", "jamba", "mamba", "zamba")
+
+
+def recurrence(decay: Any, update: Any, state: Any, output: Any, dtype: Any) -> tuple[Any, Any]:
+    """``state = decay * state + update`` along dimension 2, and the product of every state with a row of ``output``."""
+
+    def step(state, decay, update):
+        state = decay * state + update
+        return [state, state.clone()]
+
+    state, states = scan_op(step, [state.to(update.dtype)], [decay.movedim(2, 0), update.movedim(2, 0)], ())
+    products = torch.matmul(states.movedim(0, 1).to(dtype), output.unsqueeze(-1))
+    return products.squeeze(-1).transpose(1, 2), state
+
+
+def a_scan_of_any_length(model: str) -> Any:
+    def scan_of_any_length() -> Reproducer:
+        """The selective scan of one model, alone."""
+        import importlib
+
+        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+
+        class Scan(torch.nn.Module):
+            def forward(self, x, dt, b, c):
+                A = -torch.ones(6, 3)
+                return module.mamba_selective_scan(x, dt, A, b, c, return_last_state=True)
+
+        dynamic = torch.export.Dim.DYNAMIC
+
+        def inputs(batch, length):
+            shapes = dict(x=(batch, 6, length), dt=(batch, 6, length), b=(batch, 3, length), c=(batch, 3, length))
+            return {name: torch.rand(shape) for name, shape in shapes.items()}
+
+        return Reproducer(
+            Scan(),
+            inputs=inputs(2, 5),
+            dynamic_shapes={name: {0: dynamic, 2: dynamic} for name in "x dt b c".split()},
+            accepts=[inputs(3, 9), inputs(1, 1)],
+        )
+
+    return scan_of_any_length
+
+
+def a_mixer_of_any_length(model: str, name: str) -> Any:
+    def mixer_of_any_length() -> Reproducer:
+        """The mixer of one model, alone."""
+        import importlib
+
+        from transformers import AutoConfig
+
+        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+        config = AutoConfig.for_model(model, hidden_size=8, num_hidden_layers=2)
+        for key, value in dict(state_size=3, mamba_d_state=3, intermediate_size=16, use_mamba_kernels=False).items():
+            if hasattr(config, key):
+                setattr(config, key, value)
+        mixer = getattr(module, name)(config, layer_idx=0)
+
+        class Mixer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.mixer = mixer
+
+            def forward(self, x):
+                return self.mixer.slow_forward(x)
+
+        dynamic = torch.export.Dim.DYNAMIC
+        return Reproducer(
+            Mixer(),
+            inputs=dict(x=torch.randn(2, 5, 8)),
+            dynamic_shapes=dict(x={0: dynamic, 1: dynamic}),
+            accepts=[dict(x=torch.randn(3, 9, 8)), dict(x=torch.randn(1, 4, 8))],
+        )
+
+    return mixer_of_any_length
+
+
+def selective_scan(original, hidden_states, *args, **kwargs):
+    if isinstance(hidden_states.shape[-1], int):
+        return original(hidden_states, *args, **kwargs)
+    passage = "scan_output, ssm_state = recurrence(discrete_A, deltaB_u, ssm_state, C, input_dtype)"
+    return rewritten(original, LOOP, passage, recurrence)(hidden_states, *args, **kwargs)
+
+
+def slow_forward(original, self, input_states, *args, **kwargs):
+    if isinstance(input_states.shape[1], int):
+        return original(self, input_states, *args, **kwargs)
+    passage = "scan_output, ssm_state = recurrence(discrete_A, deltaB_u, ssm_state, C, dtype)"
+    return rewritten(original, LOOP, passage, recurrence)(self, input_states, *args, **kwargs)
+
+
+_WHY = "the loop over the sequence runs as often as the sample is long"
+
+for _model in V5:
+    patch(
+        f"transformers.models.{_model}.modeling_{_model}:mamba_selective_scan",
+        family="transformers",
+        name=f"scan_of_{_model}",
+        around=True,
+        versions="transformers>=5.0",
+        why=_WHY,
+        see="https://github.com/pytorch/pytorch/issues/126339",
+        obsolete="when the model takes associative_scan or scan while it is exported",
+        reproducer=a_scan_of_any_length(_model),
+    )(selective_scan)
+
+for _model, _name in V4.items():
+    patch(
+        f"transformers.models.{_model}.modeling_{_model}:{_name}.slow_forward",
+        family="transformers",
+        name=f"slow_forward_of_{_model}",
+        around=True,
+        versions="transformers>=4.50,<5.0",
+        why=_WHY,
+        see="https://github.com/pytorch/pytorch/issues/126339",
+        obsolete="with transformers 5, which has a patch of its own",
+        reproducer=a_mixer_of_any_length(_model, _name),
+    )(slow_forward)
