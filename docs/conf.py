@@ -27,10 +27,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx_runpython.runpython",
     "yobx_pages",
     "yobx_console",
+    "yobx_snippets",
 ]
 
 exclude_patterns = ["_build", "_ext", "examples", "gallery/*", "data", "auto_gallery/*.ipynb"]

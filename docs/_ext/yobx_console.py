@@ -9,18 +9,20 @@
 
         python gate.py
 
-The commands run in ``docs/examples``, one after the other, in bash. ``:exit:`` is the exit code that the last one must have
-(0 by default): with another one the build fails. ``:stderr:`` shows the error stream too, ``:last:`` and ``:first:``
-only so many lines of what is printed.
+The commands run in a copy of ``docs/examples`` that all commands of a page share, in bash. ``:exit:`` is the exit code that the
+last one must have (0 by default): with another one the build fails. ``:stderr:`` shows the error stream too, ``:first:`` and
+``:last:`` only so many lines of what is printed.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import site
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from docutils import nodes
@@ -28,6 +30,15 @@ from docutils.parsers.rst import Directive, directives
 from sphinx.errors import ExtensionError
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+_places: dict[str, tempfile.TemporaryDirectory[str]] = {}
+
+
+def place_of(page: str) -> str:
+    """The folder in which the commands of a page run, with the examples in it."""
+    if page not in _places:
+        _places[page] = tempfile.TemporaryDirectory()
+        shutil.copytree(EXAMPLES, _places[page].name, dirs_exist_ok=True)
+    return _places[page].name
 
 
 def hide_places(text: str) -> str:
@@ -57,7 +68,7 @@ class Console(Directive):
         wanted = self.options.get("exit", 0)
         done = subprocess.run(
             ["bash", "-c", commands],
-            cwd=EXAMPLES,
+            cwd=place_of(str(self.state.document.current_source)),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if "stderr" in self.options else subprocess.PIPE,
             text=True,
@@ -68,10 +79,9 @@ class Console(Directive):
                 f"{commands}\n{done.stdout}\n{done.stderr or ''}"
             )
         lines = hide_places(done.stdout).rstrip().splitlines()
-        if "last" in self.options and len(lines) > self.options["last"]:
-            lines = ["…", *lines[-self.options["last"] :]]
-        if "first" in self.options and len(lines) > self.options["first"]:
-            lines = [*lines[: self.options["first"]], "…"]
+        first, last = self.options.get("first", 0), self.options.get("last", 0)
+        if first + last and len(lines) > first + last:
+            lines = [*lines[:first], "…", *lines[len(lines) - last :]]
         shown = [f"$ {command}" for command in self.content if command.strip()] + lines
         text = "\n".join(shown)
         block = nodes.literal_block(text, text)

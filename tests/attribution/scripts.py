@@ -17,7 +17,8 @@ from yobx.torch import apply_patches_for_model
 D = torch.export.Dim.DYNAMIC
 
 def found(details, program):
-    return {info.name: [node.name for node in nodes] for info, nodes in details.patches_involved_in_graph(program.graph)}
+    pairs = details.patches_involved_in_graph(program.graph)
+    return {info.name: [node.name for node in nodes] for info, nodes in pairs}
 
 def targets(program):
     from yobx.attribution.involved import graphs_of

@@ -78,7 +78,8 @@ def test_search_and_clicks(chromium, report):
 
 
 OVERLAPS = """() => {
-  const boxes = [...document.querySelectorAll("h1, h2, .made, button, input, .summary div, .patch .name, .badge, .why, dt, dd, .node .name, .node .what")]
+  const named = "h1, h2, .made, button, input, .summary div, .patch .name, .badge, .why, dt, dd, .node span";
+  const boxes = [...document.querySelectorAll(named)]
     .filter((e) => e.checkVisibility() && !e.closest(".diff"))
     .map((e) => [e, e.getBoundingClientRect()]).filter(([, b]) => b.width && b.height);
   const found = [];
@@ -88,7 +89,7 @@ OVERLAPS = """() => {
       const sticky = a.closest(".sticky") !== b.closest(".sticky");
       const wide = Math.min(x.right, y.right) - Math.max(x.left, y.left);
       const high = Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top);
-      if (wide > 1 && high > 1 && !sticky) found.push(`${a.className || a.tagName} ${a.innerText} / ${b.className || b.tagName} ${b.innerText}`);
+      if (wide > 1 && high > 1 && !sticky) found.push(`${a.innerText} / ${b.innerText}`);
       if (wide > 1 && high > 1 && sticky && x.right > y.left + 1 && y.right > x.left + 1) found.push("columns");
     }
   return [found, document.documentElement.scrollWidth - window.innerWidth];

@@ -31,8 +31,9 @@ def gemma(full, sliding):
 
 def traced(model, strict=False):
     inputs = dict(input_ids=torch.arange(14).reshape(2, 7))
+    shapes = dict(input_ids={0: D, 1: D})
     with apply_patches_for_model(patch_torch=True, patch_transformers=True) as details:
-        program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=dict(input_ids={0: D, 1: D}), strict=strict)
+        program = torch.export.export(model, (), kwargs=inputs, dynamic_shapes=shapes, strict=strict)
         return details, program, program.run_decompositions()
 
 def rotary(details, program):
@@ -63,7 +64,11 @@ def test_dynamic_rope_of_llama(tmp_path, mode):
     for default, dynamic, attributed in pairs:
         assert attributed == without(dynamic, default)
         assert len(attributed) > 10
-    load = "program = torch.export.load(sys.argv[1])\nprint(json.dumps(found(autopatch.details(), program)))"
+    load = """
+    from yobx.torch import register_caches
+    register_caches()
+    print(json.dumps(found(autopatch.details(), torch.export.load(sys.argv[1]))))
+    """
     (loaded,) = run_json(load, file, cwd=tmp_path).values()
     assert loaded == names
 

@@ -22,7 +22,7 @@ TABLE = {"scale": scale}
 """
 
 
-def theirs(*args):
+def theirs(*args, **kwargs):
     return "theirs"
 
 
@@ -31,7 +31,7 @@ def place(request, sandbox):
     """How to read a place, how another patcher replaces what stands there, and how it is called."""
     module = sandbox.load(SOURCE)
     path = request.param
-    sandbox.patch(f"{module.__name__}:{path}", lambda *args: "ours", name="ours")
+    sandbox.patch(f"{module.__name__}:{path}", lambda *args, **kwargs: "ours", name="ours")
     owner, name = {
         "scale": (module, "scale"),
         "Model.forward": (module.Model, "forward"),
@@ -105,18 +105,33 @@ def test_ours_begins_inside_theirs_and_ends_after_it(sandbox, place):
     assert read() is original
 
 
-def test_an_enabled_patch_is_back_after_another_patcher_put_the_original_over_it(sandbox, place):
-    """It was there before us and unwound while we were enabled: what we were asked for still holds."""
-    read, patcher, call = place
-    original = read()
-    with patcher():
-        autopatch.enable(sandbox.family)
-        assert call() == "theirs"
-    assert call() == 2
+def test_an_enabled_patch_is_back_after_a_tool_put_the_original_over_it(sandbox):
+    """The tool saved what stood there before we came, and restores that, while we are asked to be there."""
+    module = sandbox.load(SOURCE)
+    sandbox.patch(f"{module.__name__}:scale", lambda x: x * 10, name="ours")
+    saved = module.scale
+    autopatch.enable(sandbox.family)
+    module.scale = theirs
+    module.scale = saved
+    # An export looks again, and so does whoever asks how things stand.
+    autopatch.details()
     with autopatch.activate(sandbox.family):
-        assert call() == "ours"
+        assert module.scale(1) == 10
     autopatch.disable()
-    assert read() is original
+    assert module.scale is saved
+
+
+def test_theirs_over_ours_is_not_pushed_aside_when_another_name_is_found(sandbox):
+    module = sandbox.load(SOURCE)
+    sandbox.patch(f"{module.__name__}:scale", lambda x: x * 10, name="ours")
+    user = sandbox.load(f"from {module.__name__} import scale\n", "user")
+    autopatch.enable(sandbox.family)
+    module.scale = theirs
+    with autopatch.activate(sandbox.family):
+        assert module.scale is theirs
+        assert user.scale(1) == 10
+    autopatch.details()
+    assert module.scale is theirs
 
 
 def test_theirs_that_calls_through_to_what_it_found(sandbox):

@@ -1,7 +1,7 @@
 """What a report tells, as plain values: the JSON form of a report, from which the others are made.
 
-The classes below are its schema, which ``Report["schema"]`` names with its version. A field may be added to it; one that is
-removed, or changes its meaning, makes it another version.
+The classes below are its schema, which ``Report["schema"]`` names with its version. A field may be added to it; one
+that is removed, or changes its meaning, makes it another version.
 """
 
 from __future__ import annotations
@@ -180,11 +180,8 @@ def _name(graph: Any, index: int) -> str:
 def target_of(node: Any) -> str:
     """What a node calls, in short: ``aten.add.Tensor``."""
     target = getattr(node, "target", "")
-    return target if isinstance(target, str) else str(getattr(target, "__name__", target)) if _plain(target) else f"{target}"
-
-
-def _plain(target: Any) -> bool:
-    return type(target).__name__ in ("function", "builtin_function_or_method")
+    plain = type(target).__name__ in ("function", "builtin_function_or_method")
+    return str(getattr(target, "__name__", target)) if plain else str(target)
 
 
 def value_of(node: Any) -> str:

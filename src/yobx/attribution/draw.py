@@ -47,7 +47,8 @@ def draw(patches: Sequence[tuple[PatchInfo, list[Any]]], graph: Any, file: str |
             f"cannot draw {path}: graphviz is not installed (no program 'dot' on PATH); install it with your system's "
             "package manager (apt install graphviz, brew install graphviz), or write a .dot file"
         )
-    done = subprocess.run([program, f"-T{path.suffix[1:]}", "-o", str(path)], input=text, capture_output=True, text=True)
+    command = [program, f"-T{path.suffix[1:]}", "-o", str(path)]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"graphviz could not draw {path}: {done.stderr.strip()}")
     return path
@@ -60,7 +61,8 @@ def dot_of(patches: Sequence[tuple[PatchInfo, list[Any]]], graph: Any) -> str:
     lines = [
         "digraph patched {",
         'graph [fontname="Helvetica", rankdir=TB, nodesep=0.25, ranksep=0.3, style="rounded", color="#b8b4aa"];',
-        'node [fontname="Helvetica", fontsize=11, shape=box, style="rounded,filled", fillcolor="#ffffff", color="#8a8f94"];',
+        'node [fontname="Helvetica", fontsize=11, shape=box, style="rounded,filled"];',
+        'node [fillcolor="#ffffff", color="#8a8f94"];',
         'edge [color="#8a8f94", arrowsize=0.6];',
     ]
     for place, found in enumerate(program["graphs"]):
@@ -136,5 +138,3 @@ def _legend(program: data.Program, infos: dict[str, PatchInfo], colours: dict[st
 def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
-
-

@@ -53,8 +53,8 @@ def marks_of(node: Any) -> list[list[str]]:
     if target is operator.getitem:
         # A part of a shaped result: torch copies the mark to it when it traces the program again.
         return [mark for mark in found if mark[0] == marks.EMITTED]
-    name = str(getattr(target, "__name__", "")).partition(".")[0]
-    return [] if name in _READS and "." in target.__name__ else found
+    name, overload, _ = str(getattr(target, "__name__", "")).partition(".")
+    return [] if overload and name in _READS else found
 
 
 def _raw_marks(node: Any) -> list[list[str]]:

@@ -30,7 +30,8 @@ class Growing:
 
     def add(self, program: Any, entry: Activation, title: str) -> None:
         """Write the report anew, with one more program."""
-        infos = [patch.info.seen_by(entry) for name in families.known() for patch in families.get(name).patches.values()]
+        declared = (patch for family in families.known().values() for patch in family.patches.values())
+        infos = [patch.info.seen_by(entry) for patch in declared]
         found = involved.involved(infos, program.graph)
         self._infos += [info for info, _ in found]
         self._programs.append(data.program(found, program.graph, f"{len(self._programs) + 1}: {title}"))

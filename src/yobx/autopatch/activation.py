@@ -38,10 +38,12 @@ class Choice:
         self._findings = -1
 
     def _work_out(self) -> None:
-        self._findings = _findings
+        findings = _findings
         # One that is for other versions, or does not fit, takes nothing from another of its target.
         self._by_target = {patch.place: patch.number for patch in self.patches if patch.fits}
         self._winners = frozenset(self._by_target.values())
+        # Last, as another thread may ask meanwhile.
+        self._findings = findings
 
     @property
     def by_target(self) -> dict[str, int]:
@@ -155,15 +157,22 @@ def remove(activation: Activation) -> None:
     Raises:
         RuntimeError: in a thread that did not push the entry.
     """
-    for index, entry in enumerate(state.stack):
-        if entry is activation:
-            del state.stack[index]
-            refresh()
-            return
+    if discard(activation):
+        return
     raise RuntimeError(
         f"an activation made in thread {activation.thread} was ended in thread {threading.get_ident()}; "
         "an activation belongs to the thread that made it: end it there"
     )
+
+
+def discard(activation: Activation | None) -> bool:
+    """Take an entry off this thread's stack, if it is there; whether it was."""
+    for index, entry in enumerate(state.stack):
+        if entry is activation:
+            del state.stack[index]
+            refresh()
+            return True
+    return False
 
 
 def open_door() -> Activation:

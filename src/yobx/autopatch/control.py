@@ -67,17 +67,23 @@ def _count(acquired: Iterable[Patch]) -> None:
 
 def release(acquired: Iterable[Patch]) -> None:
     """Give back what ``acquire`` gave."""
-    for patch in acquired:
-        with lock:
-            patch.users -= 1
-            if patch.users == 0:
-                patch.remove()
-                module = _wanted[patch.module]
-                del module[patch.number]
-                if not module:
-                    del _wanted[patch.module]
-                    imports.forget(patch.module, _loaded)
-    marks.observer.stand(bool(_wanted))
+    # Whatever goes wrong with one, the others are given back.
+    with ExitStack() as stack:
+        stack.callback(lambda: marks.observer.stand(bool(_wanted)))
+        for patch in acquired:
+            stack.callback(_release, patch)
+
+
+def _release(patch: Patch) -> None:
+    with lock:
+        patch.users -= 1
+        if patch.users == 0:
+            module = _wanted[patch.module]
+            del module[patch.number]
+            if not module:
+                del _wanted[patch.module]
+                imports.forget(patch.module, _loaded)
+            patch.remove()
 
 
 def _want(acquired: Iterable[Patch]) -> None:
@@ -123,7 +129,7 @@ def _loaded(module: ModuleType) -> None:
     for patch in list(_wanted.get(module.__name__, {}).values()):
         _install(patch, again=True)
     if activation.active_numbers():
-        # Loaded inside a scope or an export: what is late for its beginning is still in time for the module's first use.
+        # Loaded inside a scope or an export: too late for its beginning, in time for the module's first use.
         occupants.prepare()
 
 
@@ -162,6 +168,7 @@ def enable(selection: Selection, scope: str) -> None:
     except BaseException:
         with lock:
             _enabled[:] = [wanted for wanted in _enabled if wanted in before or wanted[1] is not selection]
+        synchronise()
         raise
 
 
@@ -220,6 +227,7 @@ def synchronise() -> None:
     try:
         _want(added)
         _install_late()
+        occupants.reclaim()
     except BaseException:
         with lock:
             # Another thread may have dropped some of them since.
@@ -272,21 +280,22 @@ class Group:
         """
         with lock:
             self._users += 1
-        if self._ready:
-            self._show_names()
-            return
+        acquired: list[Patch] = []
         try:
-            acquired = acquire(self.choice.patches)
+            if not self._ready:
+                acquired = acquire(self.choice.patches)
+                with lock:
+                    if self._acquired is None:
+                        self._acquired, acquired = acquired, []
+                    self._ready = True
+            self._show_names()
         except BaseException:
             self.close()
             raise
-        with lock:
-            if self._acquired is None:
-                self._acquired, acquired = acquired, []
-            self._ready = True
-        self._show_names()
-        # Another thread came first: its claim serves both.
-        release(acquired)
+        finally:
+            if acquired:
+                # Another thread came first: its claim serves both.
+                release(acquired)
 
     def close(self) -> None:
         """A scope has ended."""
@@ -369,6 +378,8 @@ class Scope(ContextDecorator):
             activation.push(self._activation)
             return details_of(group.choice.patches, self._activation)
         except BaseException:
+            activation.discard(self._activation)
+            self._activation = None
             self._close()
             raise
 

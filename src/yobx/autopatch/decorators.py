@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _made(patch: Patch, function: Callable[..., Any]) -> Callable[..., Any]:
-    return patch.replacement(dispatch.through(function))  # type: ignore[no-any-return]
+    return patch.replacement(dispatch.through(function))
 
 
 class Decorator(occupants.Occupant):

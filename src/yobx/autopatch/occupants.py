@@ -10,12 +10,13 @@ import functools
 import os
 import sys
 import threading
+import weakref
 
 from yobx.autopatch import dispatch, imports, slots
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, MutableMapping
     from typing import Any
 
     from yobx.autopatch.patches import Patch
@@ -39,14 +40,14 @@ class Occupant:
         self.placed = dress(self.dispatcher)
         self.aliases: list[slots.Slot] = []
         # A patch that comes back runs the same function: what Dynamo compiled for it stays valid.
-        self._bodies: dict[int, Callable[..., Any]] = {}
+        self._bodies: MutableMapping[Patch, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
     def enter(self, patch: Patch, body: Callable[..., Any] | None = None) -> None:
         """Add a patch to those that the dispatcher chooses from; the last to come is first."""
         if body is None:
-            body = self._bodies.get(patch.number)
+            body = self._bodies.get(patch)
         if body is None:
-            body = self._bodies[patch.number] = dispatch.body_of(patch, self.original)
+            body = self._bodies[patch] = dispatch.body_of(patch, self.original)
         self.put()
         self.entries.insert(0, (patch.number, body, patch))
 
@@ -57,23 +58,21 @@ class Occupant:
             self.restore()
 
     def put(self) -> None:
-        """Let the dispatcher stand at the place, and at the aliases that still hold the original."""
-        if self.slot.get() is not self.placed:
-            self.slot.set(self.placed)
-        for alias in self.aliases:
-            if alias.get() is self.raw:
-                alias.set(self.placed)
+        """Let the dispatcher stand at the place and its aliases, where the original does: nobody is pushed aside."""
+        for place in (self.slot, *self.aliases):
+            if place.get() is self.raw:
+                place.set(self.placed)
 
     def restore(self) -> None:
         """Give every place its own object back. What another patcher put over the dispatcher is left to it."""
+        for alias in self.aliases:
+            if alias.get() is self.placed:
+                alias.set(self.raw)
         if self.slot.get() is self.placed:
             if self.inherited:
                 self.slot.delete()
             else:
                 self.slot.set(self.raw)
-        for alias in self.aliases:
-            if alias.get() is self.placed:
-                alias.set(self.raw)
 
     def know(self, alias: slots.Slot) -> bool:
         """Remember another place that holds the same object; whether it was new."""
@@ -82,13 +81,14 @@ class Occupant:
         self.aliases.append(alias)
         return True
 
-    def unchanged(self) -> bool:
-        """Whether the place holds what it held when it was first looked at, or the dispatcher."""
-        current = self.slot.get()
+    def unchanged(self, slot: slots.Slot | None = None) -> bool:
+        """Whether the place, or another name for it, holds what was there at the first look, or the dispatcher."""
+        current = (slot or self.slot).get()
         return current is self.raw or current is self.placed
 
 
-_table: dict[Hashable, Occupant] = {}
+# An occupant is kept by the patches that stand, or stood, at its place: a class that was patched once can go.
+_table: MutableMapping[Hashable, Occupant] = weakref.WeakValueDictionary()
 
 # Held while places are filled or given back. Nothing is imported under it: a thread that holds the import lock of a
 # module may be waiting for it.
@@ -110,9 +110,19 @@ def claim(slot: slots.Slot, make: Callable[[slots.Slot], Occupant] = Occupant) -
     dispatch.bind_torch()
     occupant = _table.get(slot.key())
     # After a reload, or when somebody who does not know us has put something there, the old one is of no use.
-    if occupant is None or not occupant.unchanged():
-        occupant = _table[slot.key()] = make(slot)
+    if occupant is None or not occupant.unchanged(slot):
+        # A function that is patched under another name has its dispatcher.
+        occupant = aliases.holder(slot) if make is Occupant else None
+        occupant = _table[slot.key()] = occupant or make(slot)
     return occupant
+
+
+def reclaim() -> None:
+    """Let the dispatchers stand again where another patcher, leaving, has put the original back over them."""
+    with lock:
+        for occupant in list(_table.values()):
+            if occupant.entries:
+                occupant.put()
 
 
 class Aliases:
@@ -125,7 +135,7 @@ class Aliases:
     """
 
     def __init__(self) -> None:
-        self._tracked: dict[int, Occupant] = {}
+        self._tracked: dict[int, weakref.ref[Occupant]] = {}
         self._packages: set[str] = set()
         self._seen: dict[str, int] = {}
         self._unloaded: list[str] = []
@@ -149,12 +159,30 @@ class Aliases:
         if isinstance(occupant.slot, slots.CellSlot) or occupant.inherited or id(occupant.placed) in self._tracked:
             return
         # Of two places with the same object, the first to come has its other names.
-        self._tracked.setdefault(id(occupant.raw), occupant)
-        self._tracked[id(occupant.placed)] = occupant
+        for thing in (occupant.raw, occupant.placed):
+            if id(thing) not in self._tracked:
+                self._tracked[id(thing)] = weakref.ref(occupant, functools.partial(self._forget, id(thing)))
         owner = getattr(occupant.slot, "owner", None)
         home = getattr(owner, "__module__", None) or getattr(owner, "__name__", "")
         self._packages.add(str(home).partition(".")[0])
         self._complete = False
+
+    def _forget(self, thing: int, reference: weakref.ref[Occupant]) -> None:
+        if self._tracked.get(thing) is reference:
+            del self._tracked[thing]
+
+    def _holder_of(self, value: Any) -> Occupant | None:
+        reference = self._tracked.get(id(value))
+        return reference() if reference is not None else None
+
+    def holder(self, slot: slots.Slot) -> Occupant | None:
+        """The occupant of the function that stands in a slot, when the slot is another name for it."""
+        value = slot.get()
+        occupant = self._holder_of(value)
+        if occupant is None or not slot.own() or _table.get(occupant.slot.key()) is not occupant:
+            return None
+        named = value is occupant.raw and any(slot.key() == alias.key() for alias in occupant.aliases)
+        return occupant if type(occupant) is Occupant and (named or value is occupant.placed) else None
 
     def update(self) -> None:
         """Find the names that are new since the last look, and fill them."""
@@ -186,7 +214,9 @@ class Aliases:
     def _look(self, mapping: Any, slot_of: Callable[[Any], slots.Slot], any_name: bool) -> None:
         tracked = self._tracked
         for key, value in list(mapping.items()):
-            occupant = tracked.get(id(value))
+            if id(value) not in tracked:
+                continue
+            occupant = self._holder_of(value)
             if occupant is None or (value is not occupant.raw and value is not occupant.placed):
                 continue
             # A dispatcher is given back under any name; it was taken from the patched place.

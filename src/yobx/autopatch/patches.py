@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import sys
+from contextlib import ExitStack
 
-from yobx.autopatch import activation, decorators, notices, occupants, slots
+from yobx.autopatch import activation, decorators, imports, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
@@ -83,7 +84,8 @@ class Patch:
         self.users = 0
         self.info: Any = None
         self._places: list[occupants.Occupant] = []
-        self._known: list[occupants.Occupant] = []
+        self._known: list[tuple[slots.Slot, occupants.Occupant]] = []
+        self._life: Any = None
         self._done = False
         self.codes: frozenset[CodeType] | None = None
 
@@ -116,8 +118,8 @@ class Patch:
     @property
     def original(self) -> Callable[..., Any] | None:
         """The function that stands, or stood, at the target; ``None`` when its module is not loaded or lacks it."""
-        if self._places or self._known:
-            return (self._places or self._known)[0].original
+        if self._known:
+            return self._known[0][1].original
         if not self.loaded():
             return None
         try:
@@ -149,9 +151,12 @@ class Patch:
 
         ``again``: the module has just run, perhaps anew, and what was known of its places may be of its former life.
         """
-        if again:
-            self.vacate()
-        elif self.state == SKIPPED or self._claim_known():
+        if again and self._places:
+            with lock:
+                # Names that were taken from the dispatcher are given back with it.
+                occupants.aliases.update()
+                self.vacate()
+        elif not again and (self.state == SKIPPED or self._claim_known()):
             return
         from yobx.autopatch import signatures, versions
 
@@ -195,7 +200,8 @@ class Patch:
         except BaseException:
             self.vacate()
             raise
-        self._known = list(self._places)
+        self._known = list(zip(places, self._places))
+        self._life = self._life_of_module()
         for occupant in self._places:
             occupants.aliases.track(occupant)
 
@@ -204,19 +210,30 @@ class Patch:
         with lock:
             if self._places:
                 return True
-            if not self.users or not self._known or not all(place.unchanged() for place in self._known):
+            if not self.users or not self._known or not all(place.unchanged(slot) for slot, place in self._known):
                 return False
-            self._claim([place.slot for place in self._known])
+            if self._life is not self._life_of_module():
+                return False
+            self._claim([slot for slot, _ in self._known])
             self._note(INSTALLED, f"stands in {len(self._places)} places")
         return True
+
+    def _life_of_module(self) -> Any:
+        """Another one when the module was imported anew or reloaded: its classes and tables are others then."""
+        if self.owner is not None:
+            return None
+        return (imports.namespace_of(sys.modules.get(self.module)) or {}).get("__spec__")
 
     def vacate(self) -> None:
         """Take the replacement out of every place where it stands."""
         global _changes
         with lock:
             _changes += bool(self._places)
-            while self._places:
-                self._places.pop().drop(self)
+            places, self._places = self._places, []
+            # Whatever goes wrong at one place, the others are given back.
+            with ExitStack() as stack:
+                for place in places:
+                    stack.callback(place.drop, self)
 
     def remove(self) -> None:
         """Nobody wants the patch any more: the original stands again, except for an effect."""

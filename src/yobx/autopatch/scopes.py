@@ -25,24 +25,24 @@ def make_door(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[An
         if not activation.default.exporting.winners:
             return original(*args, **kwargs)
         occupants.prepare()
+        occupants.reclaim()
         entry = activation.open_door()
         try:
             result = original(*args, **kwargs)
         finally:
             activation.close_door(entry)
         if notices.settings.report and not activation.state.doors:
-            _report(original.__name__, args, kwargs, result, entry)
+            _report(original.__name__, args[0] if args else kwargs.get("mod"), result, entry)
         return result
 
     dispatch.take_names(door, original)
     return door, []
 
 
-def _report(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, entry: activation.Activation) -> None:
+def _report(name: str, of: Any, result: Any, entry: activation.Activation) -> None:
     """Add a program to the report that ``YOBX_PATCH_REPORT`` asks for; what writes it is found by its name."""
     if name == "load":
         return
-    of = args[0] if args else kwargs.get("mod")
     title = f"{name.strip('_')} of {type(of).__name__}"
     importlib.import_module("yobx.attribution.written").add(notices.settings.report, result, entry, title)
 

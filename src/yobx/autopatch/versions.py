@@ -47,7 +47,7 @@ def installed(module: str) -> str:
 
 
 @functools.cache
-def _release(version: str) -> str:
+def release(version: str) -> str:
     """Only the release segment: a nightly ``2.16.0.dev1`` is in neither ``<2.16`` nor ``>=2.16`` under PEP 440."""
     from packaging.version import Version
 
@@ -58,7 +58,7 @@ def _release(version: str) -> str:
 def _satisfies(requirement: str, version: str) -> bool:
     from packaging.requirements import Requirement
 
-    return Requirement(requirement).specifier.contains(_release(version))
+    return Requirement(requirement).specifier.contains(release(version))
 
 
 def conflict(requirement: str | None) -> VersionConflict | None:

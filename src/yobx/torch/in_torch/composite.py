@@ -245,3 +245,38 @@ def max_pool1d(original: Any, self: Any, kernel_size: Any, *args: Any, **kwargs:
     if not is_symbolic(self.shape[-1]):
         return original(self, kernel_size, *args, **kwargs)
     return torch.ops.aten.max_pool1d_with_indices.default(self, kernel_size, *args, **kwargs)[0]
+
+
+def matmul_of_unrelated_batches() -> Reproducer:
+    class Matmul(torch.nn.Module):
+        def forward(self, a, b):
+            return a @ b
+
+    return Reproducer(
+        Matmul(),
+        inputs=dict(a=torch.randn(1, 3, 4), b=torch.randn(2, 4, 5)),
+        dynamic_shapes=dict(a={0: torch.export.Dim.DYNAMIC}, b={0: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(a=torch.randn(n, 3, 4), b=torch.randn(m, 4, 5)) for n, m in ((2, 2), (3, 1), (1, 1))],
+        rejects=[dict(a=torch.randn(3, 3, 4), b=torch.randn(2, 4, 5))],
+    )
+
+
+@patch(
+    "torch:ops.aten.matmul.default",
+    family="torch",
+    name="matmul",
+    versions="torch>=2.9,<2.13",
+    slots=lambda: [CompositeKernel(torch.ops.aten.matmul.default)],
+    around=True,
+    why="batches of undecided size broadcast; the original guards on their being different",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="with torch 2.13, which asks without guarding",
+    reproducer=matmul_of_unrelated_batches,
+)
+def matmul(original: Any, tensor1: Any, tensor2: Any, **kwargs: Any) -> Any:
+    if tensor1.ndim == tensor2.ndim == 3:
+        a, b = tensor1.shape[0], tensor2.shape[0]
+        size = broadcast_size(a, b)
+        if is_symbolic(size) and expression(a) != expression(b):
+            tensor1, tensor2 = tensor1.expand(size, -1, -1), tensor2.expand(size, -1, -1)
+    return original(tensor1, tensor2, **kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -10,8 +9,6 @@ from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
-proxy_tensor: Any = lazy("torch.fx.experimental.proxy_tensor")
-symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
 
 
 def causal_unless_one_step() -> Reproducer:
@@ -98,40 +95,3 @@ def linspace(original: Any, start: Any, end: Any, steps: Any, **kwargs: Any) -> 
     upper = end - (last - index) * length / last
     out = torch.where(index < torch.sym_max(steps // 2, 1), lower, upper).to(dtype)
     return out.requires_grad_() if kwargs.get("requires_grad") else out
-
-
-def zeros_of_a_broadcast() -> Reproducer:
-    class Zeros(torch.nn.Module):
-        def forward(self, x, y):
-            return torch.zeros(torch.broadcast_shapes(x.shape, y.shape)) + x
-
-    return Reproducer(
-        Zeros(),
-        inputs=dict(x=torch.randn(2, 5), y=torch.randn(2, 1)),
-        dynamic_shapes=dict(x={1: torch.export.Dim.DYNAMIC}, y={1: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(x=torch.randn(2, n), y=torch.randn(2, m)) for n, m in ((4, 4), (1, 3), (3, 1), (0, 1))],
-        rejects=[dict(x=torch.randn(2, 4), y=torch.randn(2, 3))],
-    )
-
-
-@patch(
-    "torch.functional:broadcast_shapes",
-    family="torch",
-    name="checked_broadcast_shapes",
-    versions="torch>=2.9",
-    around=True,
-    why="asked for shapes alone, no operator of the program rejects sizes that do not fit: an assertion does",
-    see="https://github.com/pytorch/pytorch/issues/181097",
-    obsolete="when torch gives an undecided broadcast a size of its own instead of a guard",
-    reproducer=zeros_of_a_broadcast,
-)
-def checked_broadcast_shapes(original: Any, *shapes: Any) -> Any:
-    result = original(*shapes)
-    # Within an operator nothing is traced, and the operator checks its sizes by itself.
-    if proxy_tensor.get_proxy_mode() is not None:
-        ranked = [(shape,) if isinstance(shape, (int, torch.SymInt)) else shape for shape in shapes]
-        for index in range(1, len(result) + 1):
-            sizes = [shape[-index] for shape in ranked if len(shape) >= index]
-            for a, b in itertools.combinations(sizes, 2):
-                torch._check(symbolic_shapes.sym_or(a == b, a == 1, b == 1), lambda: "Shape mismatch: sizes do not broadcast")
-    return result

@@ -7,7 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import broadcast_size, hint, leave_open
+from yobx.torch.in_torch.sizes import broadcast_size, expression, is_symbolic, stride_of_expanded, leave_open
 
 torch: Any = lazy("torch")
 prims: Any = lazy("torch._prims")
@@ -140,7 +140,7 @@ def maybe_broadcast(*args: Any, preserve_cpu_scalar_tensors: bool = True) -> Any
                 return x
 
             if should_expand(x.shape, common_shape):
-                return x.expand(common_shape)
+                return x.expand(common_shape, implicit=True)
 
             return x
         else:
@@ -163,7 +163,7 @@ def maybe_broadcast(*args: Any, preserve_cpu_scalar_tensors: bool = True) -> Any
 def expand(a: Any, *shape: Any, implicit: bool = False) -> Any:
     from collections.abc import Sequence
 
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
+    from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_or
 
     # NOTE: cannot use utils.extract_shape_from_varargs here
     # because that also validates the shape, but the shape
@@ -189,11 +189,13 @@ def expand(a: Any, *shape: Any, implicit: bool = False) -> Any:
         if guard_or_false(requested_length == -1):
             shape_[offset_idx] = x
         else:
-            fits = broadcast_size(x, requested_length)
-            torch._check(
-                fits is not None and hint(fits) in (None, hint(requested_length)),
-                lambda: f"expand: attempting to expand a dimension of length {x} -> {requested_length}!",
-            )
+            # Sizes broadcast with others have been checked when they met.
+            if not implicit:
+                torch._check(
+                    sym_or(x == 1, requested_length == x),
+                    lambda: f"expand: attempting to expand a dimension of length {x} -> {requested_length}!",
+                )
+            leave_open(x, requested_length)
             shape_[offset_idx] = requested_length
 
     # At this point shape must be valid
@@ -202,11 +204,11 @@ def expand(a: Any, *shape: Any, implicit: bool = False) -> Any:
     # A kernel on the meta device would reach the original through the operator, which C++ holds.
     broadcast_in_dim = prims._broadcast_in_dim_meta if a.device.type == "meta" else prims.broadcast_in_dim
     result = broadcast_in_dim(a, shape_, tuple(range(offset, len(a.shape) + offset)))
-    if implicit:
+    # What a user does to the result must not rely on an undecided dimension having been kept.
+    undecided = [i for i, x in enumerate(a.shape) if is_symbolic(x) and expression(x) != expression(shape_[i + offset])]
+    if implicit or not undecided:
         return result
-    # What is done to the result by a user must not rely on an undecided dimension having been kept.
     strides = list(result.stride())
-    for idx, (x, stride) in enumerate(zip(a.shape, a.stride()), offset):
-        if guard_or_false(x != 1) or is_symbolic(x):
-            strides[idx] = stride_of_expanded(x, stride, shape_[idx])
-    return result if all(map(operator.is_, strides, result.stride())) else result.as_strided(shape_, strides)
+    for idx in undecided:
+        strides[idx + offset] = stride_of_expanded(a.shape[idx], a.stride()[idx], shape_[idx + offset])
+    return result.as_strided(shape_, strides)

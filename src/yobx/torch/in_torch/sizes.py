@@ -126,14 +126,14 @@ def broadcast_size(a: Any, b: Any) -> Any:
     if met is not None and other is not None and met != other and 1 not in (met, other):
         return None
     mine, theirs = parts(x), parts(y)
-    if theirs <= mine:
-        return a
-    if mine <= theirs:
-        return b
+    if theirs <= mine or mine <= theirs:
+        decided()
+        return a if theirs <= mine else b
     left, right = never_one(shape_env, x), never_one(shape_env, y)
     if left and right:
         torch._check(a == b, lambda: f"The size of a tensor ({a}) must match the size of another ({b})")
         return b if y.is_number else a
+    decided()
     check_broadcast(a, b)
     if left or right:
         return a if left else b
@@ -146,10 +146,8 @@ def broadcast_size(a: Any, b: Any) -> Any:
 
 
 def stride_of_expanded(size: Any, stride: Any, wanted: Any) -> Any:
-    """The stride of a dimension of this size once it is expanded: 0 when it was 1, unchanged when it was as wanted.
+    """The stride of a dimension of this size once it is expanded: unchanged when it was as wanted, otherwise another.
 
-    Nothing can be concluded from it but by knowing which of the two holds.
+    Nothing can be concluded from it but by knowing which of the two holds. It is never 0, as torch divides by strides.
     """
-    if expression(size) == expression(wanted):
-        return stride
-    return stride * (size // torch.sym_max(wanted, 1))
+    return stride * (wanted - size + 1)

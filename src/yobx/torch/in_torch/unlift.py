@@ -7,7 +7,7 @@ from typing import Any
 
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
-from yobx.torch.in_torch.functional import zeros_of_a_broadcast
+from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
 
@@ -49,6 +49,20 @@ class _Whole(ast.NodeTransformer):
 
 def _whole(code: str) -> str:
     return ast.unparse(ast.fix_missing_locations(_Whole().visit(ast.parse(code.strip(), mode="eval"))))
+
+
+def zeros_of_a_broadcast() -> Reproducer:
+    class Zeros(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.zeros(torch.broadcast_shapes(x.shape, y.shape)) + x
+
+    return Reproducer(
+        Zeros(),
+        inputs=dict(x=torch.randn(2, 5), y=torch.randn(2, 1)),
+        dynamic_shapes=dict(x={1: torch.export.Dim.DYNAMIC}, y={1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(2, n), y=torch.randn(2, m)) for n, m in ((4, 4), (1, 3), (3, 1), (0, 1))],
+        rejects=[dict(x=torch.randn(2, 4), y=torch.randn(2, 3))],
+    )
 
 
 @patch(

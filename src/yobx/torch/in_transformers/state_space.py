@@ -139,3 +139,56 @@ for _model, _name in V4.items():
         obsolete="with transformers 5, which has a patch of its own",
         reproducer=a_mixer_of_any_length(_model, _name),
     )(slow_forward)
+
+
+def a_mask_and_states_of_equal_sizes(model: str) -> Any:
+    def mask_and_states_of_equal_sizes() -> Reproducer:
+        """Hidden states times their padding mask, whose sizes are those of another input."""
+        import importlib
+
+        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+
+        class Masked(torch.nn.Module):
+            def forward(self, x, attention_mask):
+                y = module.apply_mask_to_padding_states(x, attention_mask)
+                return y[:, -x.shape[1] :] + y.flip(1)
+
+        dynamic = torch.export.Dim.DYNAMIC
+
+        def inputs(batch, length):
+            return dict(x=torch.randn(batch, length, 4), attention_mask=torch.ones(batch, length, dtype=torch.long))
+
+        return Reproducer(
+            Masked(),
+            inputs=inputs(2, 5),
+            dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, attention_mask={0: dynamic, 1: dynamic}),
+            accepts=[inputs(3, 9), inputs(1, 2)],
+        )
+
+    return mask_and_states_of_equal_sizes
+
+
+def apply_mask_to_padding_states(hidden_states, attention_mask):
+    """
+    Tunes out the hidden states for padding tokens, see https://github.com/state-spaces/mamba/issues/66
+    """
+    # NOTE: attention mask is a 2D boolean tensor
+    if attention_mask is not None:
+        dtype = hidden_states.dtype
+        attention_mask = attention_mask.expand(hidden_states.shape[:2])
+        hidden_states = (hidden_states * attention_mask[:, :, None]).to(dtype)
+
+    return hidden_states
+
+
+# The others mask with what create_recurrent_attention_mask gives.
+for _model in ("falcon_mamba", "mamba"):
+    patch(
+        f"transformers.models.{_model}.modeling_{_model}:apply_mask_to_padding_states",
+        family="transformers",
+        name=f"padding_of_{_model}",
+        versions="transformers>=5.0",
+        why="a product of two undecided sizes leaves a doubt in every size that follows",
+        obsolete="when the model masks with create_recurrent_attention_mask, as the others do",
+        reproducer=a_mask_and_states_of_equal_sizes(_model),
+    )(apply_mask_to_padding_states)

@@ -1,0 +1,108 @@
+"""What AOTInductor, ExecuTorch and OpenVINO make of programs exported with patches.
+
+YOBX_PATCH=torch python runtimes.py                          run what is installed, print a table
+YOBX_PATCH=torch python runtimes.py --json runtimes.json     and keep it
+"""
+
+import importlib.metadata
+import importlib.util
+import json
+import sys
+import warnings
+
+import torch
+
+warnings.filterwarnings("ignore")
+
+
+class Rows(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.norm = torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(self.linear(x)).relu()
+
+
+class Add(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def aotinductor(ep):
+    with torch.no_grad():
+        return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(ep))
+
+
+def openvino(ep):
+    import openvino
+
+    model = openvino.compile_model(openvino.convert_model(ep), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return lambda *args: torch.from_numpy(model([arg.numpy() for arg in args])[0])
+
+
+def executorch(ep):
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.runtime import Runtime
+
+    buffer = to_edge_transform_and_lower(ep).to_executorch().buffer
+    method = Runtime.get().load_program(buffer).load_method("forward")
+    return lambda *args: method.execute(list(args))[0]
+
+
+RUNTIMES = {"AOTInductor": (aotinductor, "torch"), "ExecuTorch": (executorch, "executorch"), "OpenVINO": (openvino, "openvino")}
+CASES = {
+    "a layer, from a batch of two": (Rows, [(2, 4, 8)], [[(1, 4, 8)], [(3, 5, 8)], [(1, 1, 8)], [(2, 9, 8)]]),
+    "a layer, from a batch of one": (Rows, [(1, 4, 8)], [[(1, 4, 8)], [(3, 5, 8)], [(1, 1, 8)], [(2, 9, 8)]]),
+    "an undecided broadcast": (Add, [(2, 5), (2, 5)], [[(3, 7), (3, 7)], [(3, 7), (3, 1)], [(3, 1), (3, 7)], [(1, 5), (4, 5)]]),
+}
+
+
+def outcome(compile_it, model, sample, others):
+    args = tuple(torch.randn(*shape) for shape in sample)
+    shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in (0, 1)} for _ in args)
+    if compile_it is executorch:  # it plans its memory, and asks for a largest size
+        shapes = tuple({axis: torch.export.Dim(f"d{i}{axis}", min=1, max=16) for axis in (0, 1)} for i in range(len(args)))
+    try:
+        ep = torch.export.export(model, args, dynamic_shapes=shapes)
+    except Exception as error:
+        return f"export fails: {type(error).__name__}"
+    try:
+        program = compile_it(ep)
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        found = next((line for line in lines if "No conversion rule" in line), lines[0])
+        return f"refused: {type(error).__name__}: {found[:160]}"
+    for other in others:
+        inputs = [torch.randn(*shape) for shape in other]
+        expected = model(*inputs)
+        try:
+            got = program(*inputs)
+        except Exception as error:
+            return f"rejects {other}: {str(error).splitlines()[0][:160]}"
+        if got.shape != expected.shape:
+            return f"WRONG on {other}: gives {tuple(got.shape)}, eager {tuple(expected.shape)}"
+        if not torch.allclose(got, expected, atol=1e-4):
+            return f"WRONG on {other}: differs by {(got - expected).abs().max():.1g}"
+    return "equal to eager on all sizes"
+
+
+def main():
+    torch.manual_seed(0)
+    rows = []
+    for runtime, (compile_it, package) in RUNTIMES.items():
+        if importlib.util.find_spec(package) is None:
+            rows.append(dict(runtime=runtime, version="not installed", case="", outcome="not run"))
+            continue
+        for case, (make, sample, others) in CASES.items():
+            found = outcome(compile_it, make().eval(), sample, others)
+            rows.append(dict(runtime=runtime, version=importlib.metadata.version(package), case=case, outcome=found))
+    for row in rows:
+        print("{runtime:12} {version:14} {case:30} {outcome}".format(**row))
+    if "--json" in sys.argv:
+        with open(sys.argv[sys.argv.index("--json") + 1], "w") as file:
+            json.dump(dict(schema=1, versions=dict(torch=torch.__version__), rows=rows), file, indent=1)
+
+
+main()

@@ -1,0 +1,1 @@
+"""The parts of the ``yobx`` command, one file each."""
