@@ -247,6 +247,40 @@ def benchmarks_page() -> None:
     write("benchmarks.rst", lines)
 
 
+def runtimes_table() -> None:
+    """What runtimes make of exported programs; a part of the page of instructions."""
+    found = read("runtimes.json")
+    command = "``YOBX_PATCH=torch python runtimes.py --json ../data/runtimes.json`` in ``docs/examples``"
+    if found is None:
+        write("runtimes.inc", [f"Not measured here: {command} does it."])
+        return
+    rows = [[row["runtime"], row["version"], escaped(row["case"]), escaped(row["outcome"])] for row in found["rows"]]
+    lines = table(["runtime", "version", "program", "outcome"], rows)
+    lines += [f"Run with {releases(found['versions'])}, on a CPU, by {command}.", ""]
+    write("runtimes.inc", lines)
+
+
+def command_line() -> None:
+    """The commands in one table, then the help of each."""
+    import argparse
+    import os
+
+    from yobx import cli
+
+    os.environ["COLUMNS"] = "100"
+    parser = cli.parser()
+    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    said = {choice.dest: choice.help or "" for choice in commands._choices_actions}
+    rows = [[f"``yobx {name}``", escaped(said.get(name, ""))] for name in commands.choices]
+    lines = table(["command", "what it does"], rows)
+    if parser.epilog:
+        lines += [escaped(parser.epilog), ""]
+    for name, command in commands.choices.items():
+        lines += title(f"yobx {name}", "-")
+        lines += [".. code-block:: text", "", *(f"    {line}".rstrip() for line in command.format_help().splitlines()), ""]
+    write("command_line.inc", lines)
+
+
 def write(name: str, lines: list[str]) -> None:
     """Write a page unless it stands there already."""
     text = "\n".join(lines).rstrip() + "\n"
@@ -261,6 +295,8 @@ def generate(app: object = None) -> None:
     patch_pages()
     coverage_page()
     benchmarks_page()
+    runtimes_table()
+    command_line()
 
 
 def setup(app: object) -> dict[str, bool]:

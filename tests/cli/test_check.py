@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -47,7 +48,8 @@ def test_originals_of_the_installed_versions_are_recorded():
     recorded = {version for by_version in known.patches.values() for version in by_version}
     for info in chosen([]):
         if versions.conflict(info.versions) is None and originals.release(info) in recorded:
-            __import__(info.core.module) if not info.core.effect else None
+            if not info.core.effect:
+                importlib.import_module(info.core.module)
             kind = originals.compare(info, known).kind
             assert kind in ("known", "sourceless"), (
                 f"{info.core.full_name}: {kind}; record it: python -m yobx.commands.originals"

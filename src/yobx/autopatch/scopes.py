@@ -3,7 +3,8 @@
 ``_export`` is behind ``torch.export.export`` (also when a program took hold of it before), ``draft_export`` and
 ``torch.onnx.export(dynamo=True)``. ``run_decompositions`` traces a program again, and outside a scope would make a
 general one narrow. Up to torch 2.10, ``export_for_training`` has a way of its own. ``load`` traces nothing, but has to
-know the classes that a program names.
+know the classes that a program names. ``aoti_compile_and_package`` compiles what is traced already: only patches of its
+own module are activated there.
 """
 
 from __future__ import annotations
@@ -39,6 +40,25 @@ def make_door(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[An
     return door, []
 
 
+def make_small_door(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """A function that runs ``original`` with only those process-wide patches active whose targets are in its module."""
+
+    def small_door(*args: Any, **kwargs: Any) -> Any:
+        chosen = [patch for patch in activation.default.exporting.patches if patch.module == original.__module__]
+        if not chosen or activation.state.stack:
+            return original(*args, **kwargs)
+        occupants.prepare()
+        entry = activation.Activation(activation.Choice(chosen))
+        activation.push(entry)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            activation.remove(entry)
+
+    dispatch.take_names(small_door, original)
+    return small_door, []
+
+
 def _report(name: str, of: Any, result: Any, entry: activation.Activation) -> None:
     """Add a program to the report that ``YOBX_PATCH_REPORT`` asks for; what writes it is found by its name."""
     if name == "load":
@@ -52,6 +72,7 @@ doors = fixtures.Fixtures(
         "torch.export._trace": {"_export": make_door, "_export_for_training": make_door},
         "torch.export.exported_program": {"ExportedProgram.run_decompositions": make_door},
         "torch.export": {"load": make_door},
+        "torch._inductor": {"aoti_compile_and_package": make_small_door},
     },
     "exports do not activate patches by themselves, use yobx.autopatch.activate",
     optional=("_export_for_training",),
