@@ -42,7 +42,9 @@ def suite(session: nox.Session, pair: tuple[str, str]) -> None:
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
 def machine(session: nox.Session) -> None:
     """The machine's own tests, which need no torch."""
-    session.install("pytest>=8", "pytest-timeout", "hypothesis", "wrapt>=1.16", "packaging>=22", "hatchling", "editables")
+    session.install(
+        "pytest>=8", "pytest-timeout", "hypothesis", "wrapt>=1.16", "packaging>=22", "hatchling", "editables"
+    )
     session.install("--no-deps", "-e", ".")
     session.run("python", "-m", "pytest", "-q", "tests/machine", *session.posargs)
 
@@ -52,7 +54,9 @@ def docs(session: nox.Session) -> None:
     """The documentation: every snippet is run, a warning is an error."""
     session.install("torch==2.13.0")
     session.install("-e", ".[transformers,onnx,report,test,docs]")
-    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", env={"OMP_NUM_THREADS": "1"})
+    session.run(
+        "sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", env={"OMP_NUM_THREADS": "1"}
+    )
 
 
 @nox.session

@@ -113,9 +113,17 @@ def patch_pages() -> None:
         package = versions.installed(families.get(name).package or name)
         seen: set[str] = set()
         lines = [f".. _patches-{name}:", "", *title(heading, "#")]
-        lines += [f"{len(infos)} patches. The diffs are those from the functions of {package}, with which this page was built.", ""]
+        lines += [
+            f"{len(infos)} patches. The diffs are those from the functions of {package}, with which this page was built.",
+            "",
+        ]
         rows = [
-            [f"`{info.name} <#{anchor_of(info)}>`__", f"``{info.target}``", f"``{info.versions or 'any'}``", escaped(info.why)]
+            [
+                f"`{info.name} <#{anchor_of(info)}>`__",
+                f"``{info.target}``",
+                f"``{info.versions or 'any'}``",
+                escaped(info.why),
+            ]
             for info in infos
         ]
         lines += table(["patch", "target", "versions", "reason"], rows)
@@ -215,7 +223,10 @@ def benchmarks_page() -> None:
     found = read("benchmarks.json")
     if found is None:
         lines += ["No measurement is kept with these pages. To make one::", ""]
-        lines += ["    pip install -e '.[transformers,benchmarks]'", "    python -m benchmarks --json docs/data/benchmarks.json"]
+        lines += [
+            "    pip install -e '.[transformers,benchmarks]'",
+            "    python -m benchmarks --json docs/data/benchmarks.json",
+        ]
         lines += ["", "and build the pages again."]
         write("benchmarks.rst", lines)
         return
@@ -277,7 +288,12 @@ def command_line() -> None:
         lines += [escaped(parser.epilog), ""]
     for name, command in commands.choices.items():
         lines += title(f"yobx {name}", "-")
-        lines += [".. code-block:: text", "", *(f"    {line}".rstrip() for line in command.format_help().splitlines()), ""]
+        lines += [
+            ".. code-block:: text",
+            "",
+            *(f"    {line}".rstrip() for line in command.format_help().splitlines()),
+            "",
+        ]
     write("command_line.inc", lines)
 
 

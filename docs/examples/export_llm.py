@@ -128,7 +128,9 @@ def main():
         print(f"{batch:7}{past:7}{new:7}{first:12.1e}{second:12.1e}")
 
     prompt = tokens(2, LIMIT - 6)
-    want = build(options.model).generate(**prompt, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
+    want = build(options.model).generate(
+        **prompt, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0
+    )
     same = torch.equal(generate(prefill, decode, prompt["input_ids"], 12), want)
     print(f"twelve tokens generated: {'those of' if same else 'not those of'} model.generate")
     return 0 if good and same else 1

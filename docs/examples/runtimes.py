@@ -30,6 +30,11 @@ class Add(torch.nn.Module):
         return x + y
 
 
+class AddAndFlatten(torch.nn.Module):
+    def forward(self, x, y):
+        return (x + y).reshape(-1)
+
+
 def aotinductor(ep):
     with torch.no_grad():
         return torch._inductor.aoti_load_package(torch._inductor.aoti_compile_and_package(ep))
@@ -51,11 +56,17 @@ def executorch(ep):
     return lambda *args: method.execute(list(args))[0]
 
 
-RUNTIMES = {"AOTInductor": (aotinductor, "torch"), "ExecuTorch": (executorch, "executorch"), "OpenVINO": (openvino, "openvino")}
+RUNTIMES = {
+    "AOTInductor": (aotinductor, "torch"),
+    "ExecuTorch": (executorch, "executorch"),
+    "OpenVINO": (openvino, "openvino"),
+}
+PAIRS = [[(3, 7), (3, 7)], [(3, 7), (3, 1)], [(3, 1), (3, 7)], [(1, 5), (4, 5)]]
 CASES = {
     "a layer, from a batch of two": (Rows, [(2, 4, 8)], [[(1, 4, 8)], [(3, 5, 8)], [(1, 1, 8)], [(2, 9, 8)]]),
     "a layer, from a batch of one": (Rows, [(1, 4, 8)], [[(1, 4, 8)], [(3, 5, 8)], [(1, 1, 8)], [(2, 9, 8)]]),
-    "an undecided broadcast": (Add, [(2, 5), (2, 5)], [[(3, 7), (3, 7)], [(3, 7), (3, 1)], [(3, 1), (3, 7)], [(1, 5), (4, 5)]]),
+    "an undecided broadcast": (Add, [(2, 5), (2, 5)], PAIRS),
+    "its size used again": (AddAndFlatten, [(2, 5), (2, 5)], PAIRS),
 }
 
 
@@ -63,7 +74,9 @@ def outcome(compile_it, model, sample, others):
     args = tuple(torch.randn(*shape) for shape in sample)
     shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in (0, 1)} for _ in args)
     if compile_it is executorch:  # it plans its memory, and asks for a largest size
-        shapes = tuple({axis: torch.export.Dim(f"d{i}{axis}", min=1, max=16) for axis in (0, 1)} for i in range(len(args)))
+        shapes = tuple(
+            {axis: torch.export.Dim(f"d{index}{axis}", min=1, max=16) for axis in (0, 1)} for index in range(len(args))
+        )
     try:
         ep = torch.export.export(model, args, dynamic_shapes=shapes)
     except Exception as error:
@@ -84,7 +97,7 @@ def outcome(compile_it, model, sample, others):
         if got.shape != expected.shape:
             return f"WRONG on {other}: gives {tuple(got.shape)}, eager {tuple(expected.shape)}"
         if not torch.allclose(got, expected, atol=1e-4):
-            return f"WRONG on {other}: differs by {(got - expected).abs().max():.1g}"
+            return f"WRONG on {other}: other numbers"
     return "equal to eager on all sizes"
 
 

@@ -66,6 +66,8 @@ for axis, run in zip(axes[:, 0], runs):
     axis.legend(loc="lower right")
 if not runs:
     axes[0, 0].set_axis_off()
-    axes[0, 0].text(0.5, 0.5, "python -m benchmarks.coverage\n--json docs/data/coverage.json", ha="center", family="monospace")
+    axes[0, 0].text(
+        0.5, 0.5, "python -m benchmarks.coverage\n--json docs/data/coverage.json", ha="center", family="monospace"
+    )
 figure.tight_layout()
 plt.show()

@@ -186,4 +186,4 @@ def test_nothing_is_noted_of_a_scope_that_has_ended(sandbox, target):
         assert control._groups
     assert control._groups == {}
     assert control._shown == []
-    assert all(not occupant.entries for occupant in occupants._table.values())
+    assert [occupant.placed for occupant in occupants._table.values() if occupant.entries] == []

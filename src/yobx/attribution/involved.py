@@ -61,25 +61,30 @@ def _raw_marks(node: Any) -> list[list[str]]:
     return ((getattr(node, "meta", None) or {}).get("custom") or {}).get(marks.KEY) or []
 
 
-def _is_check(node: Any) -> bool:
-    return getattr(getattr(node, "target", None), "__name__", None) == "_assert_tensor_metadata.default"
+def _name(node: Any) -> str:
+    return str(getattr(getattr(node, "target", None), "__name__", ""))
 
 
 def _marked(graph: Any) -> list[tuple[Any, list[list[str]]]]:
     """The nodes of one graph that have marks, with them.
 
-    Torch 2.9 puts a check before a conversion when all nodes have been made, where later versions trace it: there the
-    check is its conversion's.
+    Torch puts a check before a conversion when all nodes have been made, without marks (2.9) or with those of the node
+    that is checked: it is who emitted the conversion that emitted the check.
     """
-    nodes = [(node, marks_of(node)) for node in graph.nodes]
-    if any(found and _is_check(node) for node, found in nodes):
-        return [(node, found) for node, found in nodes if found]
     pairs = []
-    for (node, found), (after, next_found) in zip(nodes, [*nodes[1:], (None, [])]):
-        if found:
+    before = None
+    for node in graph.nodes:
+        found = marks_of(node)
+        if before is not None:
+            converts = _name(node).startswith(("to.", "_to_copy.")) and node.args[:1] == before.args[:1]
+            its_marks = [mark for mark in found if mark[0] == marks.EMITTED] if converts else marks_of(before)
+            if its_marks:
+                pairs.append((before, its_marks))
+            before = None
+        if _name(node) == "_assert_tensor_metadata.default":
+            before = node
+        elif found:
             pairs.append((node, found))
-        elif next_found and _is_check(node) and after.args[:1] == node.args[:1]:
-            pairs.append((node, [mark for mark in next_found if mark[0] == marks.EMITTED]))
     return pairs
 
 

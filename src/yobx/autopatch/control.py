@@ -67,11 +67,16 @@ def _count(acquired: Iterable[Patch]) -> None:
 
 def release(acquired: Iterable[Patch]) -> None:
     """Give back what ``acquire`` gave."""
-    # Whatever goes wrong with one, the others are given back.
-    with ExitStack() as stack:
-        stack.callback(lambda: marks.observer.stand(bool(_wanted)))
-        for patch in acquired:
-            stack.callback(_release, patch)
+    wrong: BaseException | None = None
+    for patch in acquired:
+        # Whatever goes wrong with one, the others are given back.
+        try:
+            _release(patch)
+        except BaseException as error:
+            wrong = wrong or error
+    marks.observer.stand(bool(_wanted))
+    if wrong is not None:
+        raise wrong
 
 
 def _release(patch: Patch) -> None:
@@ -327,11 +332,13 @@ class Group:
     def give_back(self) -> None:
         """Nobody holds the patches any more, unless a scope is open."""
         with lock:
-            if self._users == 0 and self._acquired is not None:
+            if self._users:
+                return
+            if _groups.get(self._key) is self:
+                del _groups[self._key]
+            if self._acquired is not None:
                 self._ready = False
                 acquired, self._acquired = self._acquired, None
-                if _groups.get(self._key) is self:
-                    del _groups[self._key]
                 _find_names()
                 release(acquired)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from contextlib import ExitStack
 
 from yobx.autopatch import activation, decorators, imports, notices, occupants, slots
 from yobx.autopatch.occupants import lock
@@ -230,10 +229,15 @@ class Patch:
         with lock:
             _changes += bool(self._places)
             places, self._places = self._places, []
-            # Whatever goes wrong at one place, the others are given back.
-            with ExitStack() as stack:
-                for place in places:
-                    stack.callback(place.drop, self)
+            wrong: BaseException | None = None
+            for place in reversed(places):
+                # Whatever goes wrong at one place, the others are given back.
+                try:
+                    place.drop(self)
+                except BaseException as error:
+                    wrong = wrong or error
+            if wrong is not None:
+                raise wrong
 
     def remove(self) -> None:
         """Nobody wants the patch any more: the original stands again, except for an effect."""

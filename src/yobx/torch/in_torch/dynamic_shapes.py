@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -9,6 +10,8 @@ from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
+pytree: Any = lazy("torch.utils._pytree")
+LocalSource: Any = lazy("torch._dynamo.source:LocalSource")
 
 
 def keywords_of_the_callers_own() -> Reproducer:
@@ -27,8 +30,6 @@ def keywords_of_the_callers_own() -> Reproducer:
 
 def _variadic(f: Any) -> str | None:
     """The name of the parameter that takes keywords without one of their own."""
-    import inspect
-
     signature = inspect.signature(f.forward if isinstance(f, torch.nn.Module) else f)
     names = [p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD]
     return names[0] if names else None
@@ -76,4 +77,45 @@ def combine_args(original: Any, f: Any, args: Any, kwargs: Any) -> dict[str, Any
     group="keywords",
 )
 def process_export_inputs(original: Any, mod: Any, args: Any, kwargs: Any, dynamic_shapes: Any) -> Any:
+    if isinstance(dynamic_shapes, (tuple, list)) and kwargs:
+        # A sequence follows the signature, whatever the order of the keywords is.
+        names = inspect.signature(mod.forward if isinstance(mod, torch.nn.Module) else mod).bind(*args, **kwargs)
+        if len(names.arguments) == len(dynamic_shapes):
+            dynamic_shapes = dict(zip(names.arguments, dynamic_shapes))
     return original(mod, args, kwargs, _flat(mod, dynamic_shapes))
+
+
+def guarded_keyword() -> Reproducer:
+    class Add(torch.nn.Module):
+        def forward(self, x, **kwargs):
+            return x + kwargs["y"]
+
+    dynamic = {0: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Add(),
+        inputs=dict(x=torch.randn(3, 4), y=torch.randn(3, 4)),
+        dynamic_shapes=dict(x=dynamic, y=dynamic),
+        accepts=[dict(x=torch.randn(n, 4), y=torch.randn(m, 4)) for n, m in ((5, 1), (1, 5), (2, 2))],
+        rejects=[dict(x=torch.randn(3, 4), y=torch.randn(2, 4))],
+    )
+
+
+@patch(
+    "torch._export.non_strict_utils:make_sourced_prefixes",
+    family="torch",
+    name="sourced_prefixes",
+    versions="torch>=2.14",
+    around=True,
+    why="a guard on a keyword of **kwargs names it as the program's own inputs are named, which are not nested",
+    see="https://github.com/pytorch/pytorch/issues/164313",
+    obsolete="when the guards of a program can name a keyword of **kwargs",
+    reproducer=guarded_keyword,
+)
+def sourced_prefixes(original: Any, nn_module: Any, args: Any, kwargs: Any) -> Any:
+    prefixes = original(nn_module, args, kwargs)
+    name = _variadic(nn_module)
+    if name is not None:
+        bound = inspect.signature(nn_module.forward).bind(*args, **kwargs).arguments.get(name, {})
+        for key in bound:
+            prefixes.add((pytree.SequenceKey(1), pytree.MappingKey(key)), LocalSource(key))
+    return prefixes

@@ -95,11 +95,21 @@ def undecided(shape_env: Any, expr: Any) -> bool:
     sample = samples(shape_env)
     if any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr):
         return True
-    return not expr.is_Symbol and bool(shape_env.bound_sympy(expr).lower <= 1)
+    return not expr.is_Symbol and not expr.is_Boolean and not expr.is_Relational and bool(shape_env.bound_sympy(expr).lower <= 1)
+
+
+def oblivious(shape_env: Any, question: Any) -> bool:
+    """Whether a question with a default answer must get it where the sample would give another.
+
+    So must every question whether two sizes are equal, and every question about undecided sizes, unless torch's own rules hold.
+    """
+    if any(follows_the_sample(shape_env, symbol) for symbol in question.free_symbols):
+        return False
+    return isinstance(question, (sympy.Eq, sympy.Ne)) or undecided(shape_env, question)
 
 
 def leave_open(size: Any, wanted: Any) -> None:
-    """Note that whether a dimension is expanded or kept was left open, where its size is neither 1 nor the wanted one."""
+    """Mark the node being traced where neither 1 nor the wanted size is what a dimension is known to have."""
     if (is_symbolic(size) or is_symbolic(wanted)) and expression(size) not in (1, expression(wanted)):
         decided()
 

@@ -8,7 +8,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import follows_the_sample, undecided
+from yobx.torch.in_torch.sizes import oblivious, undecided
 
 sympy: Any = lazy("sympy")
 torch: Any = lazy("torch")
@@ -56,13 +56,11 @@ def guard_or(a: Any, default: bool) -> bool:
         return shapes.guard_bool(a)
 
     sym_node = a.node
-    if not any(follows_the_sample(shape_env, symbol) for symbol in sym_node.expr.free_symbols):
+    if oblivious(shape_env, sym_node.expr):
         result = shapes._static_eval_sym_bool(a)
         if result is None:
             decided()
         return result if result is not None else default
-    if sym_node.hint is default:
-        return default
 
     r = sym_node.shape_env.evaluate_sym_node(
         sym_node, size_oblivious=False, fallback_value=default

@@ -17,8 +17,10 @@ import sys
 import weakref
 from typing import Any
 
+from yobx.autopatch import imports, versions
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import effect
+from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
 
@@ -330,27 +332,7 @@ def _subclasses(cls: type) -> list[type]:
     return [sub for direct in cls.__subclasses__() for sub in (direct, *_subclasses(direct))]
 
 
-@effect(
-    "transformers.cache_utils",
-    family="transformers",
-    why="a cache that is no pytree node can be neither an input nor an output of a program",
-    see="https://github.com/pytorch/pytorch/issues/136582",
-    obsolete="when transformers registers its caches itself, as 4.50 to 4.55 did for DynamicCache",
-)
-def register_cache_classes(module: Any) -> None:
-    """Register the subclasses of ``Cache``, those of model files loaded later too; this stays for the process."""
-    for cls in (module.Cache, *_subclasses(module.Cache)):
-        register_class(cls)
-
-    def __init_subclass__(cls: type, **kwargs: Any) -> None:
-        super(module.Cache, cls).__init_subclass__(**kwargs)
-        register_class(cls)
-
-    if "__init_subclass__" not in vars(module.Cache):
-        module.Cache.__init_subclass__ = classmethod(__init_subclass__)
-
-
-# Caches that are no subclass of `Cache`, by the model that defines them.
+# Caches of transformers 4 that are no subclass of `Cache`, by the model that defines them.
 OTHERS = {
     "bamba": "HybridMambaAttentionDynamicCache",
     "falcon_h1": "FalconHybridMambaAttentionDynamicCache",
@@ -368,21 +350,58 @@ OTHERS = {
 }
 
 
+def _module_of(model: str) -> str:
+    return f"transformers.models.{model}.modeling_{model}"
+
+
 def _register_other(module: Any) -> None:
     cls = getattr(module, OTHERS[module.__name__.split(".")[2]], None)
     if cls is not None:
         register_class(cls)
 
 
-for _model in OTHERS:
-    effect(
-        f"transformers.models.{_model}.modeling_{_model}",
-        family="transformers",
-        name=f"register_{_model}_cache",
-        why="a cache that is no pytree node can be neither an input nor an output of a program",
-        see="https://github.com/pytorch/pytorch/issues/136582",
-        obsolete="when the model uses DynamicCache, as most do since transformers 5",
-    )(_register_other)
+def cache_in_the_output() -> Reproducer:
+    from transformers import DynamicCache
+
+    class Fills(torch.nn.Module):
+        def forward(self, x):
+            cache = DynamicCache()
+            cache.update(x, x * 2, 0)
+            return cache
+
+    return Reproducer(
+        Fills(),
+        inputs=dict(x=torch.randn(2, 2, 5, 4)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, 2, m, 4)) for n, m in ((3, 7), (1, 1))],
+    )
+
+
+@effect(
+    "transformers.cache_utils",
+    family="transformers",
+    why="a cache that is no pytree node can be neither an input nor an output of a program",
+    see="https://github.com/pytorch/pytorch/issues/136582",
+    obsolete="when transformers registers its caches itself, as 4.50 to 4.55 did for DynamicCache",
+    versions="transformers>=4.56",
+    reproducer=cache_in_the_output,
+)
+def register_cache_classes(module: Any) -> None:
+    """Register the cache classes, those of model files loaded later too; this stays for the process."""
+    for cls in (module.Cache, *_subclasses(module.Cache)):
+        register_class(cls)
+
+    def __init_subclass__(cls: type, **kwargs: Any) -> None:
+        super(module.Cache, cls).__init_subclass__(**kwargs)
+        register_class(cls)
+
+    if "__init_subclass__" not in vars(module.Cache):
+        module.Cache.__init_subclass__ = classmethod(__init_subclass__)
+    if versions.conflict("transformers<5") is None:
+        for name in map(_module_of, OTHERS):
+            imports.after(name, _register_other)
+            if imports.finished(name):
+                _register_other(sys.modules[name])
 
 
 def register_caches() -> None:
@@ -394,7 +413,3 @@ def register_caches() -> None:
     # The classes of most outputs, which register themselves.
     importlib.import_module("transformers.modeling_outputs")
     register_cache_classes(importlib.import_module("transformers.cache_utils"))
-    for model in OTHERS:
-        module = sys.modules.get(f"transformers.models.{model}.modeling_{model}")
-        if module is not None:
-            _register_other(module)
