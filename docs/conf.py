@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Snippets and commands run in processes of their own, with the interpreter that builds the pages.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 os.environ["PYTHONWARNINGS"] = "ignore"
+os.environ["MPLBACKEND"] = "agg"
 # What a reader has set must not show on a page.
 for name in [name for name in os.environ if name.startswith("YOBX_")]:
     del os.environ[name]

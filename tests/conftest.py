@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dispatchers import waited_for
 from yobx import autopatch
 from yobx.autopatch import activation, control, families, imports, notices
 from yobx.helpers.patch_helper import PatchInfo, patch
@@ -85,14 +86,15 @@ def nothing_is_left_behind() -> Iterator[None]:
         "winners": activation.state.winners | activation.default.winners,
         "held": list(control._held),
         "wanted": [patch for waiting in control._wanted.values() for patch in waiting.values()],
-        "finder": [finder for finder in sys.meta_path if finder is imports._finder],
+        "hooks": waited_for(),
+        "finder": imports._finder in sys.meta_path and not imports._before and not imports._after,
     }
     # A test that failed halfway is no reason for the next one to fail.
     activation.state.stack.clear()
     activation.state.doors.clear()
     activation.refresh()
-    for patch in left["wanted"]:
-        control.release([patch] * patch.users)
+    for wanted in left["wanted"]:
+        control.release([wanted] * wanted.users)
     assert not any(left.values()), left
 
 

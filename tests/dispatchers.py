@@ -1,11 +1,11 @@
-"""How a test tells a dispatcher from any other function."""
+"""How a test tells a dispatcher from any other function, and what the machine still waits for."""
 
 from __future__ import annotations
 
 from types import FunctionType
 from typing import Any
 
-from yobx.autopatch import decorators, dispatch, marks, scopes
+from yobx.autopatch import decorators, dispatch, imports, marks, scopes
 
 FILES = {module.__file__ for module in (decorators, dispatch, marks, scopes)}
 
@@ -17,3 +17,13 @@ def is_dispatcher(function: Any) -> bool:
     elif isinstance(function, property):
         function = function.fget
     return isinstance(function, FunctionType) and function.__code__.co_filename in FILES
+
+
+def waited_for() -> list[str]:
+    """The modules that the machine waits for; the catalogue's registrations of caches go on, enabled or not."""
+    return [
+        name
+        for table in (imports._before, imports._after)
+        for name, hooks in table.items()
+        if any(hook.__module__.startswith("yobx.autopatch") for hook in hooks)
+    ]

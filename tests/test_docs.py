@@ -1,7 +1,7 @@
 """The snippets and commands of README and docs run as a reader would run them, each in a process of its own.
 
-They are started together, as many at a time as there are cores; each test then tells what became of one. The documentation's
-own build runs them too; this needs no Sphinx.
+They are started together, as many at a time as there are cores; each test then tells what became of one. The
+documentation's own build runs them too; this needs no Sphinx.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RST_BLOCK = re.compile(
     r"^\.\. (code-block:: python|runpython::|console::)\n((?:    :.*\n)*)\n((?:(?:    .*)?\n)+)", re.MULTILINE
 )
 MD_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# The places where somebody outside keeps what we name: reports of torch and transformers, and of tools whose faults we avoid.
+# What a page may point to outside: reports of torch and transformers, and of tools whose faults are avoided here.
 OUTSIDE = re.compile(
     r"https://github\.com/(pytorch/pytorch|huggingface/transformers|Samsung/TICO|gevent/gevent)/(issues|pull)/\d+|"
     r"https://docs\.pytorch\.org/.*|https://pytorch\.org/docs/.*"
@@ -63,13 +63,9 @@ def run(text, kind, folder):
 @pytest.fixture(scope="module")
 def outcomes(request, tmp_path_factory):
     """What became of every snippet that was asked for, in the order in which a page has its commands."""
-    wanted = {
-        item.callspec.params["snippet"]
-        for item in request.session.items
-        if "snippet" in vars(item).get("fixturenames", ())
-    }
+    wanted = {item.callspec.params["snippet"] for item in request.session.items if "outcomes" in item.fixturenames}
     jobs: dict[tuple, list] = {}
-    for page, line, kind, text, code in snippets():
+    for page, line, kind, text, _ in snippets():
         asked = f"{page.name}:{line}" in wanted
         # Commands of a page share a folder and may need what an earlier one wrote.
         if kind == "bash" and any(name.startswith(f"{page.name}:") for name in wanted):

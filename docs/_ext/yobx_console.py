@@ -9,9 +9,9 @@
 
         python gate.py
 
-The commands run in a copy of ``docs/examples`` that all commands of a page share, in bash. ``:exit:`` is the exit code that the
-last one must have (0 by default): with another one the build fails. ``:stderr:`` shows the error stream too, ``:first:`` and
-``:last:`` only so many lines of what is printed.
+The commands run in a copy of ``docs/examples`` that all commands of a page share, in bash. ``:exit:`` is the exit code
+that the last one must have (0 by default): with another one the build fails. ``:stderr:`` shows the error stream too,
+``:first:`` and ``:last:`` only so many lines of what is printed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import Directive, directives
@@ -56,7 +57,7 @@ class Console(Directive):
     """Runs its content and shows it with what it printed."""
 
     has_content = True
-    option_spec = {
+    option_spec: ClassVar = {
         "exit": directives.nonnegative_int,
         "stderr": directives.flag,
         "first": directives.positive_int,

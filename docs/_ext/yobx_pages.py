@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,8 @@ def needed_by() -> dict[str, set[str]]:
 
 def patch_section(info: Any, conflict: str, seen: set[str], users: dict[str, set[str]]) -> list[str]:
     """One patch: its facts, and its diff as ``format_diff("rst")`` gives it."""
+    from yobx.helpers.sources import from_def, source_of
+
     lines = info.format_diff("rst").splitlines()
     head = lines.index("=" * len(f"{info.family}: {info.name}"))
     anchor = lines[:2] if info.refid not in seen else []
@@ -94,7 +97,11 @@ def patch_section(info: Any, conflict: str, seen: set[str], users: dict[str, set
         "Involved in": escaped(shown),
     }
     listed = [f":{name}: {text}" for name, text in facts.items() if text]
-    return [*anchor, *lines[head - 1 : head + 1], "", *listed, "", *diff, ""]
+    source = from_def(source_of(info.patch) or [])
+    if info.core.effect or "no source to show: the original has none" not in info.make_diff():
+        source = []
+    body = ["What runs instead:", "", ".. code-block:: python", "", *(f"    {line}".rstrip() for line in source)]
+    return [*anchor, *lines[head - 1 : head + 1], "", *listed, "", *diff, "", *(body if source else []), ""]
 
 
 def patch_pages() -> None:
@@ -114,7 +121,7 @@ def patch_pages() -> None:
         seen: set[str] = set()
         lines = [f".. _patches-{name}:", "", *title(heading, "#")]
         lines += [
-            f"{len(infos)} patches. The diffs are those from the functions of {package}, with which this page was built.",
+            f"{len(infos)} patches. The diffs are from the functions of {package}, with which this page was built.",
             "",
         ]
         rows = [
@@ -170,7 +177,7 @@ def coverage_page() -> None:
         return
     lines += [
         "Tiny random models of transformers' architectures, exported by a script that never mentions yobx: plain, with",
-        "``YOBX_PATCH=torch,transformers`` (patched), and where it was measured by transformers' own ``DynamoExporter``",
+        "``YOBX_PATCH=torch,transformers`` (patched), and where it was measured by transformers' ``DynamoExporter``",
         "(exporter). Every program is compared with a newly built eager model on the sample and on three other sizes.",
         "",
         ":general: it takes all of them, with the same numbers.",
@@ -178,8 +185,8 @@ def coverage_page() -> None:
         ":export fails: the export raises.",
         ":eager fails: the model itself cannot be built or run in that scenario; it is not counted.",
         "",
-        "The scenarios of language models: *prefill* gives a cache, *decode* takes one and gives one, *batch_of_one* is a sample of",
-        "one sentence and no cache. ``python -m benchmarks.coverage`` measures it again.",
+        "The scenarios of language models: *prefill* gives a cache, *decode* takes one and gives one, *batch_of_one*",
+        "is a sample of one sentence and no cache. ``python -m benchmarks.coverage`` measures it again.",
         "",
     ]
     for run in runs:
@@ -214,6 +221,56 @@ def coverage_section(run: dict[str, Any]) -> list[str]:
     return [*lines, *table(["architecture", *scenarios], body, classes="coverage")]
 
 
+def shares(run: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Of each scenario: how many are general plain, and with patches."""
+    found = []
+    for scenario in dict.fromkeys(case["scenario"] for case in run["cases"]):
+        cells = []
+        for way in ("plain", "patched"):
+            of = [case["stage"] for case in run["cases"] if (case["scenario"], case["way"]) == (scenario, way)]
+            ran = len(of) - of.count("eager")
+            cells.append(f"{of.count('general')} of {ran}" if ran else "")
+        found.append((scenario, *cells))
+    return found
+
+
+SAID = {
+    "prefill": "language models, prefill with a cache",
+    "decode": "language models, decode with a cache",
+    "batch_of_one": "language models, no cache, from a batch of one",
+    "nocache": "language models, no cache",
+}
+
+
+def readme_table() -> str:
+    """What README says of the coverage: nothing where nothing was measured."""
+    parts = []
+    for run in coverage_runs():
+        lines = [
+            f"Tiny models of transformers' architectures ({releases(run['versions'])}): how many of those that run"
+        ]
+        lines += ["export to a program that takes every size that was tried, with eager's numbers.", ""]
+        lines += ["| | plain | with patches |", "|---|---|---|"]
+        lines += [f"| {SAID.get(name, name)} | {plain} | {patched} |" for name, plain, patched in shares(run)]
+        parts.append("\n".join(lines))
+    return (
+        "\n\n".join(parts)
+        or "Which architectures were measured, and on which versions, is said on the page *Coverage* of the docs."
+    )
+
+
+def update_readme(path: Path) -> None:
+    """Write the table into README, between its marks."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(
+        r"(<!-- coverage: .*? -->\n).*?(<!-- end -->)",
+        lambda found: f"{found[1]}\n{readme_table()}\n\n{found[2]}",
+        text,
+        flags=re.DOTALL,
+    )
+    path.write_text(text, encoding="utf-8")
+
+
 # -- benchmarks
 
 
@@ -231,8 +288,8 @@ def benchmarks_page() -> None:
         write("benchmarks.rst", lines)
         return
     lines += [
-        "What the patches cost, against the same thing without them. Both are measured in turn, pair by pair; a figure is",
-        "the median of the pairs, with its quartiles. A figure beyond its bar is said to miss it.",
+        "What the patches cost, against the same thing without them. Both are measured in turn, pair by pair; a figure",
+        "is the median of the pairs, with its quartiles. A figure beyond its bar is said to miss it.",
         "",
     ]
     rows = []
@@ -322,4 +379,7 @@ def setup(app: object) -> dict[str, bool]:
 
 
 if __name__ == "__main__":
-    generate()
+    if "--readme" in sys.argv:
+        update_readme(HERE.parent / "README.md")
+    else:
+        generate()

@@ -1,7 +1,7 @@
 """``runpython`` for these pages: each snippet is a file of its own, run in a process of its own, as a reader runs it.
 
-``sphinx_runpython`` sends the code to the interpreter's standard input, where no function has a source to show, and goes on
-when it raises. Here a snippet that raises, or exits with anything but 0, fails the build.
+``sphinx_runpython`` sends the code to the interpreter's standard input, where no function has a source, and goes
+on when it raises. Here a snippet that raises, or exits with anything but 0, fails the build.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ python failure_classes.py mask       what happens to one of them
 import sys
 
 import torch
+
 from yobx.torch import apply_patches_for_model, verify
 
 ANY = torch.export.Dim.DYNAMIC

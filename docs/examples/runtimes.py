@@ -7,6 +7,7 @@ YOBX_PATCH=torch python runtimes.py --json runtimes.json     and keep it
 import importlib.metadata
 import importlib.util
 import json
+import subprocess
 import sys
 import warnings
 
@@ -52,8 +53,13 @@ def executorch(ep):
     from executorch.runtime import Runtime
 
     buffer = to_edge_transform_and_lower(ep).to_executorch().buffer
-    method = Runtime.get().load_program(buffer).load_method("forward")
-    return lambda *args: method.execute(list(args))[0]
+    program = Runtime.get().load_program(buffer)
+    method = program.load_method("forward")
+
+    def run(*args, alive=(program, buffer)):  # the method reads from both
+        return method.execute(list(args))[0].clone()
+
+    return run
 
 
 RUNTIMES = {
@@ -72,7 +78,7 @@ CASES = {
 
 def outcome(compile_it, model, sample, others):
     args = tuple(torch.randn(*shape) for shape in sample)
-    shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in (0, 1)} for _ in args)
+    shapes = tuple(dict.fromkeys((0, 1), torch.export.Dim.DYNAMIC) for _ in args)
     if compile_it is executorch:  # it plans its memory, and asks for a largest size
         shapes = tuple(
             {axis: torch.export.Dim(f"d{index}{axis}", min=1, max=16) for axis in (0, 1)} for index in range(len(args))
@@ -101,18 +107,28 @@ def outcome(compile_it, model, sample, others):
     return "equal to eager on all sizes"
 
 
+def in_a_process(runtime, case):
+    """The outcome of one case; a program that is wrong may take the process with it."""
+    command = [sys.executable, __file__, runtime, case]
+    done = subprocess.run(command, capture_output=True, text=True)
+    found = [line.removeprefix("OUTCOME ") for line in done.stdout.splitlines() if line.startswith("OUTCOME ")]
+    return found[0] if found else f"CRASHES: exit code {done.returncode}"
+
+
 def main():
-    torch.manual_seed(0)
+    if len(sys.argv) == 3 and sys.argv[1] in RUNTIMES:
+        torch.manual_seed(0)
+        make, sample, others = CASES[sys.argv[2]]
+        print("OUTCOME", outcome(RUNTIMES[sys.argv[1]][0], make().eval(), sample, others), flush=True)
+        return
     rows = []
-    for runtime, (compile_it, package) in RUNTIMES.items():
-        if importlib.util.find_spec(package) is None:
-            rows.append(dict(runtime=runtime, version="not installed", case="", outcome="not run"))
-            continue
-        for case, (make, sample, others) in CASES.items():
-            found = outcome(compile_it, make().eval(), sample, others)
-            rows.append(dict(runtime=runtime, version=importlib.metadata.version(package), case=case, outcome=found))
-    for row in rows:
-        print("{runtime:12} {version:14} {case:30} {outcome}".format(**row))
+    for runtime, (_, package) in RUNTIMES.items():
+        installed = importlib.util.find_spec(package) is not None
+        version = importlib.metadata.version(package) if installed else "not installed"
+        for case in CASES if installed else [""]:
+            found = in_a_process(runtime, case) if installed else "not run"
+            rows.append(dict(runtime=runtime, version=version, case=case, outcome=found))
+            print(f"{runtime:12} {version:14} {case:30} {found}", flush=True)
     if "--json" in sys.argv:
         with open(sys.argv[sys.argv.index("--json") + 1], "w") as file:
             json.dump(dict(schema=1, versions=dict(torch=torch.__version__), rows=rows), file, indent=1)

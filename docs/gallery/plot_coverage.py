@@ -4,8 +4,8 @@
 The coverage table as a picture
 ===============================
 
-``python -m benchmarks.coverage`` exports transformers' architectures in several scenarios, plain and with patches, and keeps
-what became of each. :ref:`l-coverage` has the whole table.
+``python -m benchmarks.coverage`` exports transformers' architectures in several scenarios, plain and with patches, and
+keeps what became of each. :ref:`l-coverage` has the whole table.
 """
 
 # %%

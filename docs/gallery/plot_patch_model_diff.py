@@ -4,8 +4,8 @@
 Apply patches to a model and show the diff
 ==========================================
 
-A tiny Llama whose RoPE changes its frequencies beyond a length, exported from a batch of one. Which patches ran, which of them touched
-the graph, and what one of them changes.
+A tiny Llama, exported from a batch of one, with a cache. Which patches ran, which of them touched the graph, and
+what one of them changes.
 """
 
 # %%
@@ -48,7 +48,8 @@ for patch in details:
 # Which of them touched the graph
 # -------------------------------
 #
-# A patch that ran may have done what the original would have done. Only one that made a node, or decided for it, is involved.
+# A patch that ran may have done what the original would have done. Only one that made a node, or decided for it, is
+# involved.
 
 involved = details.patches_involved_in_graph(ep.graph)
 for patch, nodes in involved:

@@ -59,7 +59,19 @@ def test_nothing_is_added_to_a_graph_that_no_patch_touched_nor_when_marking_is_o
                       custom(Add(), True, *pair)]))
     """
     assert run_json(code, cwd=tmp_path) == [[], [], ["add"]]
-    assert run_json(code, cwd=tmp_path, YOBX_PATCH="torch", YOBX_PATCH_MARKS="0") == [[], [], ["add"]]
+
+
+@pytest.mark.parametrize(("variable", "marked"), [("0", []), ("1", ["add"]), ("", ["add"])])
+def test_marking_is_switched_off_by_a_variable(tmp_path, variable, marked):
+    code = """
+    class Add(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+    program = torch.export.export(Add(), (torch.randn(3, 4), torch.randn(1, 4)), dynamic_shapes=({0: D}, {0: D}))
+    print(json.dumps([node.name for node in program.graph.nodes if "custom" in node.meta]))
+    """
+    variables = {"YOBX_PATCH_MARKS": variable} if variable else {}
+    assert run_json(code, cwd=tmp_path, YOBX_PATCH="torch", **variables) == marked
 
 
 SHARED = """

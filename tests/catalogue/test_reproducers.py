@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from yobx import autopatch
 from yobx.autopatch import control, families, versions
 

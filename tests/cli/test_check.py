@@ -213,6 +213,30 @@ def test_another_distribution_with_a_package_of_our_name(yobx, bare):
     assert namesake["status"] == "problem" and "boxer 1.0" in namesake["message"]
 
 
+def test_the_files_that_commands_read_are_installed(bare):
+    code = """if True:
+        from importlib import resources
+        for package, name in (("commands", "originals.json"), ("attribution", "report.html")):
+            assert resources.files(f"yobx.{package}").joinpath(name).is_file(), name
+    """
+    subprocess.run([bare, "-c", code], check=True)
+
+
+def test_a_process_that_breaks_down_is_told_and_the_rest_goes_on(monkeypatch, tmp_path):
+    from yobx.commands import needed
+
+    (tmp_path / "breaks.py").write_text(
+        "import os, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    if name == 'bad':\n        sys.stderr.write('it broke\\n')\n        os._exit(3)\n"
+        "    print('{}', flush=True)\n"
+    )
+    monkeypatch.setattr(needed, "__name__", "breaks")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    tried = list(needed._try_in_processes(["a", "bad", "b", "c"]))
+    assert tried == [("a", {}), ("bad", {"error": ["it broke"]}), ("b", {}), ("c", {})]
+
+
 def test_needed_runs_the_reproducers(yobx):
     done = yobx("check", "--needed", "--json", "torch:infer_size")
     (one,) = findings(done)

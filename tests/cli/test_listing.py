@@ -63,6 +63,7 @@ def test_report_of_a_saved_program(yobx, tmp_path):
     told = yobx("report", "add.pt2")
     assert told.returncode == 0, told.stderr
     assert "[torch] infer_size" in told.stdout and "add (shaped)" in told.stdout
+    assert "@@" in told.stdout
     found = json.loads(yobx("report", "add.pt2", "--json").stdout)
     assert found["programs"][0]["involved"]
     assert yobx("report", "add.pt2", "-o", "out.html").stdout == ""

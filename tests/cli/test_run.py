@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -125,8 +126,6 @@ def test_report_is_written_and_the_next_process_writes_beside_it(yobx, tmp_path)
         assert done.stdout == ""
     first, second = sorted(tmp_path.glob("report*.json"), key=lambda path: len(path.name))
     assert first.name == "report.json"
-    import json
-
     told = json.loads(first.read_text())
     assert told["programs"] == json.loads(second.read_text())["programs"]
     assert told["schema"] == "yobx.report/1"

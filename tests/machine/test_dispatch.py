@@ -9,8 +9,8 @@ import traceback
 import typing
 
 import pytest
-from dispatchers import is_dispatcher
 
+from dispatchers import is_dispatcher
 from yobx import autopatch
 
 SOURCE = '''

@@ -13,8 +13,8 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from dispatchers import is_dispatcher
 
+from dispatchers import is_dispatcher, waited_for
 from yobx import autopatch
 from yobx.autopatch import imports
 
@@ -30,6 +30,7 @@ def times_ten(x):
 
 def declare(sandbox, source=SOURCE, name="target", function=times_ten, path="scale", **options):
     module = sandbox.write(source, name)
+    options.setdefault("name", "times_ten")
     sandbox.patch(f"{module}:{path}", function, **options)
     return module
 
@@ -94,11 +95,11 @@ def test_a_submodule_is_hooked_and_not_its_package(sandbox):
 
 def test_the_finder_is_there_only_while_a_module_is_waited_for(sandbox):
     declare(sandbox)
-    assert imports._finder not in sys.meta_path
+    assert waited_for() == []
     autopatch.enable(sandbox.family)
     assert imports._finder in sys.meta_path
     autopatch.disable()
-    assert imports._finder not in sys.meta_path
+    assert waited_for() == []
 
 
 def test_loader_spec_and_source_are_those_of_a_plain_import(sandbox):
@@ -177,6 +178,25 @@ def test_a_reload_with_new_source_takes_the_new_original(sandbox, monkeypatch):
     assert state() == "missing"
     autopatch.disable()
     assert target.scale is None
+
+
+@pytest.mark.parametrize("path", ["Model.forward", "TABLE[scale]"])
+@pytest.mark.parametrize("how", ["reloaded", "imported anew"])
+def test_a_module_that_begins_anew_while_nothing_is_asked_for(sandbox, path, how):
+    """Its classes and tables are others then, and the former ones are nobody's."""
+    text = "class Model:\n    def forward(self, x):\n        return x * 2\n\nTABLE = {'scale': lambda x: x * 2}\n"
+    name = declare(sandbox, text, path=path, function=lambda *args, **kwargs: "ours")
+    module = importlib.import_module(name)
+    with autopatch.activate(sandbox.family):
+        pass
+    if how == "reloaded":
+        importlib.reload(module)
+    else:
+        del sys.modules[name]
+        module = importlib.import_module(name)
+    with autopatch.activate(sandbox.family):
+        assert (module.Model().forward(1) if path == "Model.forward" else module.TABLE["scale"](1)) == "ours"
+    assert (module.Model().forward(1), module.TABLE["scale"](1)) == (2, 2)
 
 
 def test_a_module_removed_and_imported_again_is_patched_again(sandbox):

@@ -7,13 +7,13 @@ import itertools
 import sys
 
 import pytest
-from dispatchers import is_dispatcher
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from dispatchers import is_dispatcher, waited_for
 from yobx import autopatch
-from yobx.autopatch import fixtures, imports, scopes, slots
+from yobx.autopatch import fixtures, scopes, slots
 from yobx.helpers.patch_helper import patch as declare
 
 SOURCE = """
@@ -139,7 +139,7 @@ class Orders(RuleBasedStateMachine):
         autopatch.disable()
         scopes.stand = self.stand
         try:
-            assert imports._finder not in sys.meta_path
+            assert waited_for() == []
             if self.module is not None:
                 assert self.call(self.module) == "original"
                 assert not any(map(is_dispatcher, [*vars(self.module).values(), *vars(self.module.Model).values()]))

@@ -6,8 +6,8 @@ import importlib
 from unittest import mock
 
 import pytest
-from dispatchers import is_dispatcher
 
+from dispatchers import is_dispatcher
 from yobx import autopatch
 
 SOURCE = """

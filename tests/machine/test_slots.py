@@ -7,10 +7,10 @@ import collections
 import types
 
 import pytest
-from dispatchers import is_dispatcher
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatchers import is_dispatcher
 from yobx import autopatch
 from yobx.autopatch import slots
 

@@ -9,8 +9,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from dispatchers import is_dispatcher
 
+from dispatchers import is_dispatcher
 from yobx import autopatch
 from yobx.autopatch import activation, control, families
 
@@ -133,6 +133,38 @@ def test_one_thread_leaves_while_another_runs_a_patch_of_the_same_target(sandbox
                 assert module.shift(0) == names[0]
 
     together(come_and_go, stay, stay)
+
+
+def test_a_patch_that_leaves_while_the_dispatcher_chooses_hides_no_other(sandbox, families_of_one_target):
+    module, names = families_of_one_target
+    entered, leave, armed = threading.Event(), threading.Event(), threading.Event()
+
+    class Leaving(int):
+        """A patch's number that is being looked at when its thread leaves the scope."""
+
+        def __hash__(self):
+            if armed.is_set():
+                armed.clear()
+                leave.set()
+                thread.join()
+            return super().__hash__()
+
+        __eq__ = int.__eq__
+
+    def stay():
+        with autopatch.activate(names[1]):
+            entered.set()
+            leave.wait(60)
+
+    patch = families.get(names[1]).patches["shift"]
+    patch.number = Leaving(patch.number)
+    thread = threading.Thread(target=stay)
+    with autopatch.activate(names[0]):
+        thread.start()
+        assert entered.wait(60)
+        armed.set()
+        assert module.shift(0) == names[0]
+        assert not thread.is_alive()
 
 
 def test_threads_that_enable_and_disable_different_families_do_not_undo_each_other(sandbox, families_of_one_target):

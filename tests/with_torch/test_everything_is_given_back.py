@@ -14,8 +14,8 @@ import torch
 import torch.export
 import torch.fx.experimental.symbolic_shapes
 import torch.onnx
-from dispatchers import is_dispatcher
 
+from dispatchers import is_dispatcher
 from yobx import autopatch
 from yobx.autopatch import activation, imports
 from yobx.helpers.patch_helper import PatchInfo

@@ -200,6 +200,23 @@ def test_an_idle_dispatcher_costs_no_recompilation(sandbox, fullgraph):
     assert counter.frame_count == 2
 
 
+def test_a_patch_that_stood_somewhere_before_torch_was_loaded(run_python, tmp_path):
+    (tmp_path / "victim.py").write_text("def scale(x):\n    return x * 2\n")
+    code = """
+        import victim
+        from yobx import autopatch
+        from yobx.helpers.patch_helper import PatchInfo
+        autopatch.register(PatchInfo.make(lambda x: x * 10, victim, "scale", family="mine"))
+        autopatch.enable("mine", scope="always")
+        import torch
+        import torch._dynamo.testing
+        counter = torch._dynamo.testing.CompileCounter()
+        function = torch.compile(lambda x: victim.scale(x) + 1, backend=counter, fullgraph=True)
+        print({function(torch.ones(1)).item() for _ in range(6)}, counter.frame_count)
+    """
+    assert run_python(code, check=True).stdout == "{11.0} 1\n"
+
+
 def test_a_replacement_inside_a_branch_of_cond(sandbox):
     module = importlib.import_module(sandbox.write(SOURCE))
     sandbox.patch(f"{module.__name__}:scale", lambda x: x * 10, name="tens")

@@ -12,7 +12,7 @@ import importlib
 import sys
 from contextlib import ContextDecorator, ExitStack
 
-from yobx.autopatch import activation, families, imports, marks, notices, occupants, patches, scopes
+from yobx.autopatch import activation, dispatch, families, imports, marks, notices, occupants, patches, scopes
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
@@ -62,7 +62,20 @@ def _count(acquired: Iterable[Patch]) -> None:
             patch.users += 1
             if patch.users == 1:
                 _wanted.setdefault(patch.module, {})[patch.number] = patch
+
+
+def _attend() -> None:
+    """What goes with patches of any kind, as long as there are some."""
     marks.observer.stand(bool(_wanted))
+    # A patch may stand somewhere before torch is loaded, and be traced after it.
+    if _wanted and not dispatch.torch_is_bound():
+        imports.after("torch.compiler", _torch_loaded)
+    else:
+        imports.forget("torch.compiler", _torch_loaded)
+
+
+def _torch_loaded(module: ModuleType) -> None:
+    dispatch.bind_torch()
 
 
 def release(acquired: Iterable[Patch]) -> None:
@@ -74,7 +87,7 @@ def release(acquired: Iterable[Patch]) -> None:
             _release(patch)
         except BaseException as error:
             wrong = wrong or error
-    marks.observer.stand(bool(_wanted))
+    _attend()
     if wrong is not None:
         raise wrong
 
@@ -93,6 +106,7 @@ def _release(patch: Patch) -> None:
 
 def _want(acquired: Iterable[Patch]) -> None:
     global _looked_at
+    _attend()
     for patch in acquired:
         if patch.state == patches.INSTALLED:
             continue

@@ -41,6 +41,11 @@ def bind_torch() -> None:
         tracing = getattr(compiler, "is_dynamo_compiling", _never)
 
 
+def torch_is_bound() -> bool:
+    """Whether it is known how to tell that."""
+    return tracing is not _never
+
+
 def ran(patch: Patch) -> None:
     """Count a run of a replacement, for the process and for the open scopes of this thread."""
     patch.runs += 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 
-from yobx.autopatch import activation, dispatch, fixtures
+from yobx.autopatch import activation, dispatch, fixtures, notices
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
@@ -203,7 +203,11 @@ def make_create_node(original: Callable[..., Any]) -> tuple[Callable[..., Any], 
     def create_node(*args: Any, **kwargs: Any) -> Any:
         node = original(*args, **kwargs)
         if settings.on and (state.winners or default.winners):
-            _observe(args[0], node)
+            try:
+                _observe(args[0], node)
+            except Exception as error:
+                # An export does not fail for want of a mark.
+                notices.complain(f"a node is not marked: {type(error).__name__}: {error}", cause=error)
         return node
 
     dispatch.take_names(create_node, original)
@@ -257,4 +261,5 @@ observer = fixtures.Fixtures(
         },
     },
     "nodes are not marked",
+    optional=("WrapWithSetGradEnabled.__call__", "WrapWithAutocast.__call__"),
 )

@@ -6,8 +6,10 @@ import contextlib
 import importlib
 import io
 import json
+import logging
 import subprocess
 import sys
+import tempfile
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +24,23 @@ if TYPE_CHECKING:
 
 
 def findings(infos: list[PatchInfo]) -> Iterator[Finding]:
-    """What each patch is worth here; every one is tried in a process of its own, which it may bring down."""
+    """What each patch is worth here, in the order in which it is found out."""
+    tried = []
     for info in infos:
         name = info.core.full_name
         conflict = versions.conflict(info.versions)
         if conflict is not None or not imports.installed(info.core.module.partition(".")[0]):
-            yield Finding("needed", name, OK, f"skipped: {conflict or 'its package is not installed'}")
+            yield Finding("skipped", name, OK, f"{conflict or 'its package is not installed'}")
         elif info.reproducer is None:
             yield Finding("needed", name, NOTE, "declares no reproducer")
         else:
-            yield _judge(name, _try_in_a_process(name))
+            tried.append(info)
+    # An effect stays for the process: its reproducer has to be the first.
+    groups = [[info.core.full_name for info in tried if not info.core.effect]]
+    groups += [[info.core.full_name] for info in tried if info.core.effect]
+    for group in groups:
+        for name, outcomes in _try_in_processes(group):
+            yield _judge(name, outcomes)
 
 
 def _judge(name: str, tried: dict[str, Any]) -> Finding:
@@ -51,14 +60,19 @@ def _in_words(outcome: dict[str, Any]) -> str:
     return f"{what} ({first[:160]})"
 
 
-def _try_in_a_process(name: str) -> dict[str, Any]:
-    # An effect, and what a failed export leaves behind, stay for the process.
-    done = subprocess.run([sys.executable, "-m", __name__, name], capture_output=True, text=True)
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
-        return {"error": done.stderr.splitlines()[-5:] or [f"the process ended with {done.returncode}"]}
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+def _try_in_processes(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The outcomes by patch; in one process, and in another for those that remain when it breaks down."""
+    while names:
+        with tempfile.TemporaryFile("w+") as said:
+            command = [sys.executable, "-m", __name__, *names]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    yield names.pop(0), json.loads(line)
+            if names:
+                said.seek(0)
+                lines = said.read().splitlines()[-5:]
+                yield names.pop(0), {"error": lines or [f"the process ended with {process.returncode}"]}
 
 
 def try_one(name: str) -> dict[str, Any]:
@@ -76,8 +90,15 @@ def try_one(name: str) -> dict[str, Any]:
     return outcomes
 
 
-if __name__ == "__main__":
+def main(names: list[str]) -> None:
+    """Try some patches, and print a line for each."""
     warnings.simplefilter("ignore")
-    with contextlib.redirect_stdout(io.StringIO()):
-        told = try_one(sys.argv[1])
-    print(json.dumps(told))
+    logging.disable(logging.CRITICAL)
+    for name in names:
+        with contextlib.redirect_stdout(io.StringIO()):
+            told = try_one(name)
+        print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

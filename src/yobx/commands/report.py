@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import sys
 import warnings
 from pathlib import Path
@@ -46,6 +48,10 @@ def report(arguments: argparse.Namespace) -> int:
     output = Path(arguments.output) if arguments.output else None
     format = "json" if arguments.json else arguments.format or SUFFIXES.get(output.suffix if output else "", "raw")
     found = involved((), program.graph)
+    for info, _ in found:
+        # A diff is made from what is installed here.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(info.core.module)
     told = data.report([data.program(found, program.graph, file.name)], [info for info, _ in found])
     text = text_of(told, format)
     if output is None:

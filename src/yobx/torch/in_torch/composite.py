@@ -148,7 +148,7 @@ def attention_with_a_mask_of_its_own() -> Reproducer:
 def _fits(size: Any, target: Any) -> bool:
     """Whether the kernel finds without guarding that a dimension of the mask is the target's, or 1."""
     if not is_symbolic(size):
-        return size == target if not is_symbolic(target) else size == 1 and target.node.has_hint()
+        return not is_symbolic(target) or (size == 1 and target.node.has_hint())
     return bool(expression(size) == expression(target))
 
 
@@ -204,7 +204,7 @@ def einsum_of_unrelated_batches() -> Reproducer:
 )
 def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> Any:
     labels = [part.strip() for part in equation.replace(" ", "").partition("->")[0].split(",")]
-    if len(labels) != len(tensors) or "." in equation or any(len(l) != t.ndim for l, t in zip(labels, tensors)):
+    if len(labels) != len(tensors) or "." in equation or any(len(label) != tensor.ndim for label, tensor in zip(labels, tensors)):
         return original(equation, tensors, path=path)
     sizes: dict[str, Any] = {}
     for label, tensor in zip(labels, tensors):
@@ -280,3 +280,42 @@ def matmul(original: Any, tensor1: Any, tensor2: Any, **kwargs: Any) -> Any:
         if is_symbolic(size) and expression(a) != expression(b):
             tensor1, tensor2 = tensor1.expand(size, -1, -1), tensor2.expand(size, -1, -1)
     return original(tensor1, tensor2, **kwargs)
+
+
+def masked_attention_of_one_sequence() -> Reproducer:
+    class Attention(torch.nn.Module):
+        def forward(self, q, mask):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask[: q.shape[0]])
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Attention(),
+        inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
+        dynamic_shapes=dict(q={0: dynamic}, mask={0: dynamic}),
+        accepts=[dict(q=torch.randn(n, 2, 5, 8), mask=torch.randn(n, 1, 5, 5)) for n in (3, 1)],
+    )
+
+
+@patch(
+    "torch:ops.aten.scaled_dot_product_attention.default",
+    family="torch",
+    name="attention_of_one_sequence",
+    versions="torch>=2.9,<2.13",
+    slots=lambda: [CompositeKernel(torch.ops.aten.scaled_dot_product_attention.default)],
+    around=True,
+    why="the C++ kernel asks of every size of the mask whether it is 1, and guards; the algorithm that needs no choice does not",
+    see="https://github.com/pytorch/pytorch/issues/180202",
+    obsolete="with torch 2.13, which asks last whether a size is 1",
+    reproducer=masked_attention_of_one_sequence,
+    group="zero_one",
+)
+def attention_of_one_sequence(
+    original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
+) -> Any:
+    if attn_mask is None or not any(is_symbolic(size) and not size.node.has_hint() for size in attn_mask.shape):
+        return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+    if attn_mask.dtype is torch.bool:
+        bias = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)
+    attention = torch.ops.aten._scaled_dot_product_attention_math.default
+    return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)[0]

@@ -6,6 +6,7 @@ from typing import Any
 
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.refs import add_of_unrelated_sizes
 from yobx.torch.in_torch.sizes import broadcast_size, is_symbolic
 
@@ -48,16 +49,33 @@ def infer_size(a: Any, b: Any) -> Any:
     return tuple(expandedSizes)
 
 
+def windows_of_an_image() -> Reproducer:
+    class Windows(torch.nn.Module):
+        def forward(self, x):
+            b, h, w, c = x.shape
+            x = x.view(b, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 2, 4, 5)
+            return x.reshape(-1, 2, 2, c).mean((1, 2))
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Windows(),
+        inputs=dict(x=torch.randn(2, 4, 6, 3)),
+        dynamic_shapes=dict(x={0: dynamic, 1: dynamic, 2: dynamic}),
+        accepts=[dict(x=torch.randn(n, h, w, 3)) for n, h, w in ((1, 6, 8), (3, 2, 2))],
+        rejects=[dict(x=torch.randn(2, 3, 4, 3))],
+    )
+
+
 @patch(
     "torch._subclasses.fake_impls:_view_has_unbacked_input",
     family="torch",
     name="view_of_undecided_sizes",
     versions="torch>=2.9",
     around=True,
-    why="a view of sizes that the sample must not decide takes the way that decides nothing, as one of unbacked sizes does",
-    see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="when torch does not specialise a declared dynamic dimension to 0 or 1",
-    reproducer=add_of_unrelated_sizes,
+    why="a view of symbolic sizes takes the way that decides nothing, as one of unbacked sizes does; the other guards on each size",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="when torch computes the strides of a view without guarding",
+    reproducer=windows_of_an_image,
     group="broadcast",
 )
 def view_of_undecided_sizes(original: Any, a: Any, shape: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import broadcast_size, expression, is_symbolic, stride_of_expanded, leave_open
+from yobx.torch.in_torch.sizes import broadcast_size, expression, is_symbolic, leave_open, stride_of_expanded
 
 torch: Any = lazy("torch")
 prims: Any = lazy("torch._prims")

@@ -105,7 +105,9 @@ def oblivious(shape_env: Any, question: Any) -> bool:
     """
     if any(follows_the_sample(shape_env, symbol) for symbol in question.free_symbols):
         return False
-    return isinstance(question, (sympy.Eq, sympy.Ne)) or undecided(shape_env, question)
+    if isinstance(question, (sympy.Eq, sympy.Ne)):
+        return True
+    return any(undecided(shape_env, side) for side in (question.args if question.is_Relational else [question]))
 
 
 def leave_open(size: Any, wanted: Any) -> None:

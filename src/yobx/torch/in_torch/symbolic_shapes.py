@@ -24,7 +24,6 @@ def linear_of_one_row() -> Reproducer:
         inputs=dict(input=torch.randn(1, 4)),
         dynamic_shapes=dict(input={0: torch.export.Dim("b", min=1)}),
         accepts=[dict(input=torch.randn(n, 4)) for n in (1, 5)],
-        rejects=[dict(input=torch.randn(0, 4))],
     )
 
 
@@ -141,6 +140,12 @@ _declare_python_side("has_guarding_hint", "has_guarding_hint", "torch>=2.13")
 _declare_python_side("has_hint", "has_hint_in_python", "torch>=2.9,<2.13")
 
 
+def _is_size_of_an_input(source: Any) -> bool:
+    """Not a stride nor an offset, nor a size of what the sample is a view of: these are the sample's own."""
+    prop = getattr(getattr(source, "prop", None), "name", "SIZE")
+    return prop == "SIZE" and getattr(getattr(source, "base", None), "member", None) != "_base"
+
+
 @patch(
     "torch.fx.experimental.symbolic_shapes:ShapeEnv.create_symbol",
     family="torch",
@@ -181,10 +186,25 @@ def create_symbol(
     if declared and val == 1:
         # As torch lets sizes of 2 and more start at 2: what it knows of them is not what the dimension takes.
         self.var_to_range[symbol] &= ValueRanges(1, int_oo)
-    if constraint_dim is None and isinstance(symbol, sympy.Symbol):
+    if constraint_dim is None and isinstance(symbol, sympy.Symbol) and _is_size_of_an_input(source):
         # Dim.AUTO leaves it to torch what the sample decides.
         self.__dict__.setdefault("yobx_automatic", set()).add(symbol)
     return symbol
+
+
+def sum_of_nothing_joined() -> Reproducer:
+    class Join(torch.nn.Module):
+        def forward(self, x, y, z):
+            return torch.cat([x + y, z])
+
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    shapes_of = [((3, 4), (3, 1), (2, 4)), ((2, 0), (2, 1), (5, 0))]
+    return Reproducer(
+        Join(),
+        inputs=dict(x=torch.randn(2, 5), y=torch.randn(2, 5), z=torch.randn(3, 5)),
+        dynamic_shapes=dict(x=dynamic, y=dynamic, z=dynamic),
+        accepts=[dict(x=torch.randn(*x), y=torch.randn(*y), z=torch.randn(*z)) for x, y, z in shapes_of],
+    )
 
 
 @patch(
@@ -196,8 +216,7 @@ def create_symbol(
     why="a size may be 0; the original tells sympy that it is not, and sympy simplifies that case away",
     see="https://github.com/pytorch/pytorch/issues/176349",
     obsolete="when torch makes the symbols of sizes nonnegative instead of positive",
-    reproducer=linear_of_one_row,
-    group="zero_one",
+    reproducer=sum_of_nothing_joined,
 )
 def make_symbol(original: Any, prefix: Any, idx: Any, **kwargs: Any) -> Any:
     if prefix is SymT.SIZE and kwargs.get("positive"):

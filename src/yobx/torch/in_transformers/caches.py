@@ -23,6 +23,7 @@ from yobx.helpers.patch_helper import effect
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
+statically_known_true: Any = lazy("torch.fx.experimental.symbolic_shapes:statically_known_true")
 
 # Attributes of a layer that follow from its tensors.
 DERIVED = frozenset(
@@ -130,7 +131,8 @@ def _keys_and_values(layer: Any) -> list[Any]:
     if not layer.is_sliding:
         return pair
     gone = layer.cumulative_length - layer.keys.shape[-2]
-    if (isinstance(gone, int) and gone <= 0) or (isinstance(gone, torch.SymInt) and gone.node.expr == 0):
+    # Negative under transformers' own exporter, which lets a sliding layer grow and not count.
+    if statically_known_true(gone <= 0):
         return pair
     known = _padded.get(layer)
     if known is None or known[0] is not layer.keys or known[1] is not layer.values:
