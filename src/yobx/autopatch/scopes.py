@@ -1,10 +1,10 @@
 """The doors: torch's entry points of an export, which activate by themselves what ``enable`` asked for.
 
 ``_export`` is behind ``torch.export.export`` (also when a program took hold of it before), ``draft_export`` and
-``torch.onnx.export(dynamo=True)``. ``run_decompositions`` traces a program again, and outside a scope would make a
-general one narrow. Up to torch 2.10, ``export_for_training`` has a way of its own. ``load`` traces nothing, but has to
-know the classes that a program names. ``aoti_compile_and_package`` compiles what is traced already: only patches of its
-own module are activated there.
+``torch.onnx.export(dynamo=True)``, which runs the program once more, to promote types, before it translates it.
+``run_decompositions`` traces a program again, and outside a scope would make a general one narrow. Up to torch 2.10,
+``export_for_training`` has a way of its own. ``load`` traces nothing, but has to know the classes that a program names.
+``aoti_compile_and_package`` compiles what is traced already: only patches of its own module are activated there.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ doors = fixtures.Fixtures(
         "torch.export.exported_program": {"ExportedProgram.run_decompositions": make_door},
         "torch.export": {"load": make_door},
         "torch._inductor": {"aoti_compile_and_package": make_small_door},
+        "torch.onnx._internal.exporter._core": {"_prepare_exported_program_for_export": make_door},
     },
     "exports do not activate patches by themselves, use yobx.autopatch.activate",
-    optional=("_export_for_training",),
+    optional=("_export_for_training", "_prepare_exported_program_for_export"),
 )
 stand = doors.stand

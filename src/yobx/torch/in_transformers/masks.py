@@ -150,6 +150,7 @@ def a_mask_of_two_sizes() -> Reproducer:
     see="https://github.com/pytorch/pytorch/issues/163713",
     obsolete="with transformers 5, which broadcasts the indices",
     reproducer=a_mask_of_two_sizes,
+    group="broadcast",
 )
 def vmap_for_bhqkv(mask_function, bh_indices=True):
     """

@@ -19,7 +19,6 @@ scan_op: Any = lazy("torch._higher_order_ops.scan:scan_op")
 
 LOOP = r"for (?:i|index) in range\(seq_len\):\n(?:.*\n)*?\s*scan_output = torch\.stack\(scan_outputs, dim=-1\)"
 V4 = {
-    "falcon_mamba": "FalconMambaMixer",
     "jamba": "JambaMambaMixer",
     "mamba": "MambaMixer",
 }
