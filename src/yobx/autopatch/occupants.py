@@ -187,10 +187,10 @@ class Aliases:
     def update(self) -> None:
         """Find the names that are new since the last look, and fill them."""
         newest = next(reversed(sys.modules), None)
-        if self._complete and len(sys.modules) == self._modules and newest == self._newest:
-            # Lazy modules that were not loaded at the last look.
-            if not any(imports.namespace_of(sys.modules.get(name)) is not None for name in self._unloaded):
-                return
+        # Lazy modules that were not loaded at the last look.
+        woken = any(imports.namespace_of(sys.modules.get(name)) is not None for name in self._unloaded)
+        if self._complete and not woken and len(sys.modules) == self._modules and newest == self._newest:
+            return
         self._unloaded.clear()
         for name, module in list(sys.modules.items()):
             if self._complete and self._seen.get(name) == id(module) and name != "__main__":

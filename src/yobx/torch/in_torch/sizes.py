@@ -149,7 +149,8 @@ def broadcast_size(a: Any, b: Any) -> Any:
     check_broadcast(a, b)
     if left or right:
         return a if left else b
-    most, least = None, 1
+    most: Any = None
+    least: Any = 1
     for part in sorted(mine | theirs, key=str):
         size = shape_env.create_symintnode(part, hint=None)
         most = size if most is None else torch.sym_max(most, size)

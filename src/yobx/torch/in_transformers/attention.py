@@ -1,6 +1,6 @@
 """Attention functions that ask Python how many queries there are."""
 
-# ruff: noqa: E501  (the text of transformers is kept as it is)
+
 
 from __future__ import annotations
 

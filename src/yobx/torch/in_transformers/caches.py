@@ -66,7 +66,7 @@ class CacheContext:
             [layer["leaves"], "growing" if layer["kind"] == "growing" else layer] for layer in data.get("layers", ())
         ]
         parts = [data["class"], layers, data.get("state"), [part.signature for part in pair]]
-        self.signature = json.dumps(parts, sort_keys=True)
+        self.signature: str = json.dumps(parts, sort_keys=True)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CacheContext) and self.signature == other.signature
@@ -227,8 +227,8 @@ def _derive(layer: Any, attribute: str, tensor: Any) -> Any:
     return (layer.values if attribute == "v_head_dim" else layer.keys).shape[-1]
 
 
-CACHE_OWN = frozenset("layers layer_class_to_replicate offloading only_non_sliding prefetch_stream".split())
-CACHE_DERIVED = frozenset("device dtype _dtype batch_size max_batch_size".split())
+CACHE_OWN = frozenset(["layers", "layer_class_to_replicate", "offloading", "only_non_sliding", "prefetch_stream"])
+CACHE_DERIVED = frozenset(["device", "dtype", "_dtype", "batch_size", "max_batch_size"])
 
 
 def _flatten_named(cache: Any) -> tuple[list[tuple[str, Any]], CacheContext]:
@@ -241,7 +241,7 @@ def _flatten_named(cache: Any) -> tuple[list[tuple[str, Any]], CacheContext]:
         elif attribute not in CACHE_OWN:
             state[attribute] = _pack(value, attribute, leaves)
     more = getattr(cache, "layer_class_to_replicate", None)
-    data = {"class": _path(type(cache)), "layers": layers, "state": state, "derived": derived}
+    data: dict[str, Any] = {"class": _path(type(cache)), "layers": layers, "state": state, "derived": derived}
     if hasattr(cache, "layers"):
         data["more"] = more and _path(more)
     data["leaves"] = [name for name, _ in leaves]
@@ -331,7 +331,10 @@ def register_class(cls: type) -> bool:
 
 
 def _subclasses(cls: type) -> list[type]:
-    return [sub for direct in cls.__subclasses__() for sub in (direct, *_subclasses(direct))]
+    found: list[type] = []
+    for direct in cls.__subclasses__():
+        found += [direct, *_subclasses(direct)]
+    return found
 
 
 # Caches of transformers 4 that are no subclass of `Cache`, by the model that defines them.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def rewritten(original: Callable[..., Any], pattern: str, passage: str, helper: Callable[..., Any]) -> Callable[..., Any]:
     """A copy of a function in which what ``pattern`` matches is replaced by ``passage``.
 

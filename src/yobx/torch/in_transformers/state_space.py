@@ -58,7 +58,7 @@ def a_scan_of_any_length(model: str) -> Any:
         return Reproducer(
             Scan(),
             inputs=inputs(2, 5),
-            dynamic_shapes={name: {0: dynamic, 2: dynamic} for name in "x dt b c".split()},
+            dynamic_shapes={name: {0: dynamic, 2: dynamic} for name in ["x", "dt", "b", "c"]},
             accepts=[inputs(3, 9), inputs(1, 1)],
         )
 
