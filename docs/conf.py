@@ -45,6 +45,7 @@ html_css_files = ["yobx.css"]
 pygments_style = "default"
 pygments_dark_style = "monokai"
 
+viewcode_follow_imported_members = False  # a name that is imported is shown where it is made
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

@@ -124,16 +124,8 @@ def patch_pages() -> None:
             f"{len(infos)} patches. The diffs are from the functions of {package}, with which this page was built.",
             "",
         ]
-        rows = [
-            [
-                f"`{info.name} <#{anchor_of(info)}>`__",
-                f"``{info.target}``",
-                f"``{info.versions or 'any'}``",
-                escaped(info.why),
-            ]
-            for info in infos
-        ]
-        lines += table(["patch", "target", "versions", "reason"], rows)
+        rows = [[f"`{info.name} <#{anchor_of(info)}>`__", escaped(info.why)] for info in infos]
+        lines += table(["patch", "reason"], rows)
         for info in infos:
             lines += patch_section(info, conflicts[info], seen, users)
         write(f"patches_{name}.rst", lines)

@@ -62,6 +62,10 @@ print(json.dumps([out, found(details, plain), names]))
 )
 
 
+def unchecked(targets):
+    return [target for target in targets if target != "aten._assert_tensor_metadata.default"]
+
+
 @pytest.mark.parametrize("mode", ["plain", "strict"])
 def test_dynamic_rope_of_llama(tmp_path, mode):
     if mode == "strict" and version("transformers").startswith("4."):
@@ -70,6 +74,9 @@ def test_dynamic_rope_of_llama(tmp_path, mode):
     pairs, of_plain, names = run_json(LLAMA, mode, file, cwd=tmp_path)
     assert of_plain == {}
     for default, dynamic, attributed in pairs:
+        if version("torch").startswith("2.9."):
+            # There a check is known by the conversion behind it, which a decomposition may leave out.
+            default, dynamic, attributed = map(unchecked, (default, dynamic, attributed))
         assert attributed == without(dynamic, default)
         assert len(attributed) > 10
     if not file.exists():

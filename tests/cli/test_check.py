@@ -40,7 +40,7 @@ def test_here_all_is_well(yobx):
     (start,) = of(found, "start")
     assert start["status"] == "ok" and start["subject"].endswith("yobx_autopatch.pth")
     assert of(found, "target", "torch:infer_size")[0]["status"] == "ok"
-    assert of(found, "version", "torch")[0]["message"] == versions.installed_version("torch")
+    assert of(found, "version", "torch")[0]["message"] == metadata.version("torch")
 
 
 def test_originals_of_the_installed_versions_are_recorded():

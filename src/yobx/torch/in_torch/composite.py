@@ -156,7 +156,7 @@ def _fits(size: Any, target: Any) -> bool:
     "torch:ops.aten.scaled_dot_product_attention.default",
     family="torch",
     name="attention_mask",
-    versions="torch>=2.9",
+    versions="torch>=2.13",
     slots=lambda: [CompositeKernel(torch.ops.aten.scaled_dot_product_attention.default)],
     around=True,
     why="a mask may have the sizes of the scores or 1; the C++ kernel guards on which to choose its algorithm",
@@ -313,7 +313,7 @@ def attention_of_one_sequence(
     original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
 ) -> Any:
     if attn_mask is None or not any(is_symbolic(size) and not size.node.has_hint() for size in attn_mask.shape):
-        return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+        return attention_mask(original, query, key, value, attn_mask, dropout_p, *args, **kwargs)
     if attn_mask.dtype is torch.bool:
         bias = torch.zeros_like(attn_mask, dtype=query.dtype)
         attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)

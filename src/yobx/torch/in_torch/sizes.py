@@ -105,9 +105,10 @@ def oblivious(shape_env: Any, question: Any) -> bool:
     """
     if any(follows_the_sample(shape_env, symbol) for symbol in question.free_symbols):
         return False
-    if isinstance(question, (sympy.Eq, sympy.Ne)):
+    relations = question.atoms(sympy.core.relational.Relational) or {question}
+    if all(isinstance(relation, (sympy.Eq, sympy.Ne)) for relation in relations):
         return True
-    return any(undecided(shape_env, side) for side in (question.args if question.is_Relational else [question]))
+    return any(undecided(shape_env, side) for relation in relations for side in relation.args)
 
 
 def leave_open(size: Any, wanted: Any) -> None:

@@ -1,8 +1,8 @@
 """Dynamic shapes of a cache that holds more than keys and values.
 
-``dynamic_shapes`` of a cache is a flat list: key_0, value_0, key_1, value_1, … A cache with recurrent layers also flattens to
-states that have no length. A list that leaves them out is completed: the only dimension of theirs that may change is
-the batch.
+``dynamic_shapes`` of a cache is a flat list: key_0, value_0, key_1, value_1, … A cache with recurrent layers also
+flattens to states that have no length. A list that leaves them out is completed: the only dimension of theirs that may
+change is the batch.
 """
 
 from __future__ import annotations

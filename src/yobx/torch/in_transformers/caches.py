@@ -6,7 +6,8 @@ is, with its window.
 
 A sliding-window layer holds the last ``window - 1`` tokens and counts, in a Python integer, those that it has seen. The
 flat form has no place for a number that changes from call to call, so its tensors are given the length that was seen,
-zeros in front: the number is a size, which a program can take. The mask hides the zeros, and unflattening cuts them off.
+zeros in front: the number is a size, which a program can take. The mask hides the zeros, and unflattening cuts them
+off.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ statically_known_true: Any = lazy("torch.fx.experimental.symbolic_shapes:statica
 
 # Attributes of a layer that follow from its tensors.
 DERIVED = frozenset(
-    ["device", "dtype", "batch_size", "max_batch_size", "num_heads", "k_head_dim", "v_head_dim", "indexer_dtype", "indexer_device"]
+    ["device", "dtype", "batch_size", "max_batch_size", "num_heads", "k_head_dim", "v_head_dim"]
+    + ["indexer_dtype", "indexer_device"]
 )
 # torch.export flattens its inputs several times and knows them by identity: a layer that has not changed must give the
 # same tensors again.
@@ -332,6 +334,7 @@ def register_class(cls: type) -> bool:
 
 def _subclasses(cls: type) -> list[type]:
     found: list[type] = []
+    direct: type
     for direct in cls.__subclasses__():
         found += [direct, *_subclasses(direct)]
     return found

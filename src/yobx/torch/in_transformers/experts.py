@@ -1,7 +1,7 @@
 """Mixtures of experts that loop over the experts that were chosen, a number that depends on the data.
 
-Up to transformers 4 the models loop over ``expert_hit``, the indices of the experts that some token has chosen. A program
-loops over all of them, in the same order: one that no token has chosen gets no token, and adds nothing.
+Up to transformers 4 the models loop over ``expert_hit``, the indices of the experts that some token has chosen. A
+program loops over all of them, in the same order: one that no token has chosen gets no token, and adds nothing.
 """
 
 from __future__ import annotations

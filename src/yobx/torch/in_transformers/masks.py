@@ -38,7 +38,9 @@ def a_mask_beside_a_past() -> Reproducer:
     return Reproducer(
         Mask(),
         inputs=inputs(2, 3, 5, 8),
-        dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, past={0: dynamic, 2: dynamic}, attention_mask={0: dynamic, 1: dynamic}),
+        dynamic_shapes=dict(
+            x={0: dynamic, 1: dynamic}, past={0: dynamic, 2: dynamic}, attention_mask={0: dynamic, 1: dynamic}
+        ),
         accepts=[inputs(2, 1, 1, 2), inputs(3, 1, 7, 8), inputs(2, 3, 5, 6), inputs(2, 3, 5, 10)],
     )
 

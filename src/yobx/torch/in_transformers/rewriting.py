@@ -1,7 +1,7 @@
 """Copies of a model's own function with one passage replaced; declares no patch.
 
-Where the same few lines stand in the middle of long functions of many models, a replacement of each of them would be mostly
-a copy of transformers. So the copy is made from the source that is installed.
+Where the same few lines stand in the middle of long functions of many models, a replacement of each of them would be
+mostly a copy of transformers. So the copy is made from the source that is installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def rewritten(original: Callable[..., Any], pattern: str, passage: str, helper: Callable[..., Any]) -> Callable[..., Any]:
+def rewritten(
+    original: Callable[..., Any], pattern: str, passage: str, helper: Callable[..., Any]
+) -> Callable[..., Any]:
     """A copy of a function in which what ``pattern`` matches is replaced by ``passage``.
 
     Args:
@@ -33,7 +35,8 @@ def rewritten(original: Callable[..., Any], pattern: str, passage: str, helper: 
     written = inspect.unwrap(original)
     source, count = re.subn(pattern, passage, textwrap.dedent(inspect.getsource(written)))
     if count != 1:
-        raise RuntimeError(f"{written.__module__}.{written.__qualname__} has {count} passages like {pattern!r}, not one")
+        where = f"{written.__module__}.{written.__qualname__}"
+        raise RuntimeError(f"{where} has {count} passages like {pattern!r}, not one")
     tree = ast.parse(source)
     tree.body[0].decorator_list.clear()  # type: ignore[attr-defined]
     namespace = {**written.__globals__, helper.__name__: helper}

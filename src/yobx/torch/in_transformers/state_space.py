@@ -1,7 +1,7 @@
 """State-space models without their kernels: a recurrence written as a Python loop over the sequence.
 
-The loop has as many steps in a program as the sample has tokens. The operator ``scan`` runs as often as the sequence is long,
-each step as in the loop, and has a translation to ONNX.
+The loop has as many steps in a program as the sample has tokens. The operator ``scan`` runs as often as the sequence is
+long, each step as in the loop, and has a translation to ONNX.
 """
 
 from __future__ import annotations
