@@ -27,7 +27,6 @@ version = release = yobx.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx_runpython.runpython",
@@ -45,7 +44,6 @@ html_css_files = ["yobx.css"]
 pygments_style = "default"
 pygments_dark_style = "monokai"
 
-viewcode_follow_imported_members = False  # a name that is imported is shown where it is made
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

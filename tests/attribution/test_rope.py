@@ -56,6 +56,8 @@ try:
 except Exception as error:
     # Masks of transformers 4 are made by an operator that torch cannot save.
     assert version_4, error
+    import os
+    os.remove(sys.argv[2])
 names = [node.name for node in rotary(rope_details, rope)]
 print(json.dumps([out, found(details, plain), names]))
 """

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from yobx import autopatch
+from yobx.autopatch import versions
 
 SOURCE = """
 import torch
@@ -86,6 +87,9 @@ MODES = ["eager", "strict", "non-strict", "compile", "fullgraph"]
 @pytest.fixture
 def target(request, sandbox):
     path, user, function, options = TARGETS[request.param]
+    mode = request.node.callspec.params.get("mode")
+    if request.param == "compiled function" and mode == "non-strict" and versions.conflict("torch>=2.10"):
+        pytest.skip("torch 2.9 cannot export a call of a compiled function so, with yobx or without")
     name = sandbox.write(SOURCE)
     sandbox.patch(f"{name}:{path}", function, name="tens", **options)
     return name, lambda: getattr(importlib.import_module(name), user)()

@@ -1,7 +1,7 @@
 """The originals that each patch was written for: by version, so that a change of one is noticed and shown.
 
-``originals.json`` holds the text of every original, once, by its fingerprint, and for every patch the fingerprints by
-version of its package; the texts are those of PyTorch (BSD-3-Clause) and transformers (Apache-2.0).
+``originals.json`` holds, for every patch, the fingerprint of its original by version of the package, and for every
+fingerprint a digest of each line: enough to tell which lines of an installed original are new, without a copy of it.
 ``python -m yobx.commands.originals`` adds those of the installed versions to it.
 """
 
@@ -34,6 +34,14 @@ def fingerprint(lines: Iterable[str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+DIGITS = 6
+
+
+def digests(lines: Iterable[str]) -> list[str]:
+    """A short digest of each line."""
+    return [hashlib.sha256(line.rstrip().encode()).hexdigest()[:DIGITS] for line in lines]
+
+
 def release(info: PatchInfo) -> str:
     """The installed release of the package that owns the target; empty when there is none."""
     found = versions.installed_version(info.core.module.partition(".")[0])
@@ -42,9 +50,9 @@ def release(info: PatchInfo) -> str:
 
 @dataclass
 class Known:
-    """What is recorded."""
+    """What is recorded: the digests of an original's lines, one after the other, by its fingerprint."""
 
-    texts: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)
     patches: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
@@ -61,22 +69,27 @@ class Known:
         if lines is None:
             return False
         name = fingerprint(lines)
-        self.texts[name] = "\n".join(lines)
+        self.lines[name] = "".join(digests(lines))
         self.patches.setdefault(info.core.full_name, {})[release(info)] = name
         return True
 
     def last(self, full_name: str) -> tuple[str, list[str]] | None:
-        """The newest version known for a patch, with its original."""
+        """The newest version known for a patch, with the digests of its original's lines."""
         known = self.patches.get(full_name)
         if not known:
             return None
         newest = max(known, key=_in_order)
-        return newest, self.texts[known[newest]].splitlines()
+        return newest, self.digests_of(known[newest])
+
+    def digests_of(self, name: str) -> list[str]:
+        """The digests of the lines of the original with a fingerprint."""
+        joined = self.lines[name]
+        return [joined[start : start + DIGITS] for start in range(0, len(joined), DIGITS)]
 
     def prune(self) -> None:
-        """Forget the texts that no patch names."""
+        """Forget the originals that no patch names."""
         used = {name for known in self.patches.values() for name in known.values()}
-        self.texts = {name: self.texts[name] for name in sorted(used)}
+        self.lines = {name: self.lines[name] for name in sorted(used)}
 
 
 def _in_order(version: str) -> tuple[int, ...]:
@@ -120,8 +133,9 @@ def compare(info: PatchInfo, known: Known) -> Verdict:
     if last is None:
         return Verdict("unrecorded", "not yet verified: no original is recorded for it")
     if here in record:
-        diff = _diff(known.texts[record[here]].splitlines(), lines, f"{package} {here}, as released", "installed")
-        where = ", ".join(_changed(known.texts[record[here]].splitlines(), lines, info))
+        released = known.digests_of(record[here])
+        diff = _diff(released, lines, f"{package} {here}, as released", "installed")
+        where = ", ".join(_changed(released, lines, info))
         return Verdict("edited", f"its original was edited by hand: {where}", tuple(diff))
     if fingerprint(lines) in record.values():
         return Verdict("unverified", f"not yet verified with {package} {here}, whose original is that of {last[0]}")
@@ -131,7 +145,18 @@ def compare(info: PatchInfo, known: Known) -> Verdict:
 
 
 def _diff(old: list[str], new: list[str], before: str, after: str) -> list[str]:
-    return list(difflib.unified_diff(old, new, before, after, lineterm="", n=2))
+    """A unified diff from digests to lines: what was removed is counted, its text is not known."""
+    shown = [f"--- {before}", f"+++ {after}"]
+    matcher = difflib.SequenceMatcher(None, old, digests(new), autojunk=False)
+    for group in matcher.get_grouped_opcodes(2):
+        first, last = group[0], group[-1]
+        shown.append(f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@")
+        for kind, start, end, new_start, new_end in group:
+            if kind in ("replace", "delete"):
+                shown.append(f"-({end - start} line{'s' if end - start > 1 else ''} of the known original)")
+            sign = " " if kind == "equal" else "+"
+            shown += [f"{sign}{line}" for line in new[new_start:new_end]]
+    return shown
 
 
 def _changed(old: list[str], new: list[str], info: PatchInfo) -> Iterable[str]:
@@ -141,7 +166,7 @@ def _changed(old: list[str], new: list[str], info: PatchInfo) -> Iterable[str]:
     original: Any = inspect.unwrap(info.original) if info.original else None
     file = Path(inspect.getsourcefile(original) or "?").name
     first = inspect.getsourcelines(original)[1]
-    for kind, _, _, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for kind, _, _, start, end in difflib.SequenceMatcher(None, old, digests(new), autojunk=False).get_opcodes():
         if kind != "equal":
             last = max(start, end - 1)
             yield f"{file}:{first + start}" + (f"-{first + last}" if last > start else "")
@@ -168,7 +193,7 @@ def record() -> int:
     patches = {}
     for name, by_version in sorted(known.patches.items()):
         patches[name] = dict(sorted(by_version.items(), key=lambda one: _in_order(one[0])))
-    file.write_text(json.dumps({"patches": patches, "texts": known.texts}, indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps({"patches": patches, "lines": known.lines}, indent=1) + "\n", encoding="utf-8")
     print(f"{recorded} originals recorded in {file}")
     return 0
 
