@@ -188,10 +188,16 @@ def test_a_module_given_by_name_is_imported_by_do(sandbox):
     patch = PatchInfo.make(times_ten, name, "scale")
     assert name not in sys.modules
     assert patch.original is None
-    assert f"{name} is not loaded here" in patch.make_diff()
     patch.do()
     assert sys.modules[name].scale(1) == 10
     patch.undo()
+
+
+def test_a_diff_imports_the_module_that_it_needs_the_text_of(sandbox):
+    name = sandbox.write(SOURCE)
+    assert "+def times_ten" in PatchInfo.make(times_ten, name, "scale").make_diff()
+    missing = PatchInfo.make(times_ten, f"nowhere{name}", "scale").make_diff()
+    assert "no original to show" in missing
 
 
 def test_dependencies_are_applied_with_a_patch_and_shown_in_its_diff(target):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import re
 import textwrap
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import activation, control, families, imports, occupants
@@ -187,8 +190,6 @@ class PatchInfo:
         wanted = self.with_dependencies()
         for info in wanted:
             if info.core.owner is None and not info.core.loaded():
-                import importlib
-
                 importlib.import_module(info.core.module)
         scope = control.Scope(lambda: [info.core for info in wanted])
         scope.__enter__()
@@ -220,18 +221,23 @@ class PatchInfo:
                 f"+++ {self.name}: run once when {self.core.module} is loaded",
                 *(source_of(self.patch) or []),
             ]
+        if not self.core.loaded():
+            # The text of a function that is not loaded is not known; an optional package may not be there at all.
+            with suppress(ImportError):
+                importlib.import_module(self.core.module)
         original = self.original
         title = (f"{self.target} (original)", f"{self.family}:{self.name} (replacement)")
         if original is None:
             return [
                 f"--- {title[0]}",
                 f"+++ {title[1]}",
-                f"no original to show: {self.core.module} is not loaded here",
+                f"no original to show: it is not in {self.core.module} as it is installed here",
             ]
         old, new = source_of(original), source_of(self.patch)
         if old is None or new is None:
             which = "original" if old is None else "replacement"
-            return [f"--- {title[0]}", f"+++ {title[1]}", f"no source to show: the {which} has none"]
+            shown = [f"+{line}" for line in from_def(new or [])]
+            return [f"--- {title[0]}", f"+++ {title[1]}", f"no source to show: the {which} has none", *shown]
         return list(difflib.unified_diff(from_def(old), from_def(new), *title, lineterm=""))
 
     def format_diff(self, format: str = "raw") -> str:
@@ -256,7 +262,7 @@ class PatchInfo:
                     title,
                     "=" * len(title),
                     "",
-                    *(line for fact in facts if fact for line in (fact, "")),
+                    *(line for fact in facts if fact for line in (_escaped(fact), "")),
                     ".. code-block:: diff",
                     "",
                     textwrap.indent(self.make_diff(), "    "),
@@ -291,6 +297,11 @@ class PatchInfo:
 
     def __repr__(self) -> str:
         return f"<PatchInfo {self.family}:{self.name} of {self.target}, {self.state}>"
+
+
+def _escaped(text: str) -> str:
+    """A sentence without meaning for reStructuredText: ``**kwargs`` would begin a strong emphasis."""
+    return re.sub(r"([*`|\\]|\b_)", r"\\\1", text)
 
 
 def _plain_name(function: Any) -> str:

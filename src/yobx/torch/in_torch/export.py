@@ -33,24 +33,26 @@ def _sum_unless_one_step(strict: bool) -> Reproducer:
     )
 
 
-def _without_the_flag(original: Any, *args: Any, **kwargs: Any) -> Any:
-    with fx_config.patch(backed_size_oblivious=False):
-        return original(*args, **kwargs)
-
-
-def _declare(target: str, name: str, reproducer: Any) -> None:
-    patch(
+def _declared(target: str, reproducer: Any) -> Any:
+    return patch(
         target,
         family="torch",
-        name=name,
         versions="torch>=2.9",
         around=True,
         why="sizes 0 and 1 are kept per symbol; the flag that keeps them everywhere guards where torch assumes at least 2",
         see="https://github.com/pytorch/pytorch/issues/176349",
         obsolete="when the flag narrows no model",
         reproducer=reproducer,
-    )(_without_the_flag)
+    )
 
 
-_declare("torch.export._trace:_strict_export", "strict_export", partial(_sum_unless_one_step, True))
-_declare("torch.export._trace:_non_strict_export", "non_strict_export", partial(_sum_unless_one_step, False))
+@_declared("torch.export._trace:_strict_export", partial(_sum_unless_one_step, True))
+def strict_export(original: Any, *args: Any, **kwargs: Any) -> Any:
+    with fx_config.patch(backed_size_oblivious=False):
+        return original(*args, **kwargs)
+
+
+@_declared("torch.export._trace:_non_strict_export", partial(_sum_unless_one_step, False))
+def non_strict_export(original: Any, *args: Any, **kwargs: Any) -> Any:
+    with fx_config.patch(backed_size_oblivious=False):
+        return original(*args, **kwargs)
