@@ -1,0 +1,135 @@
+"""Small modules by kind: the program equals eager on every combination of sizes, and raises where eager raises."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from yobx.torch import apply_patches_for_model
+
+ANY = torch.export.Dim.DYNAMIC
+
+PAIRS = [
+    ((3, 7), (3, 1)),
+    ((3, 5), (3, 5)),
+    ((3, 1), (3, 7)),
+    ((1, 5), (4, 5)),
+    ((4, 1), (1, 6)),
+    ((2, 0), (2, 1)),
+    ((0, 5), (0, 1)),
+    ((1, 1), (1, 1)),
+    ((3, 5), (3, 4)),
+    ((4, 5), (2, 5)),
+]
+PAIR_SAMPLES = [((2, 5), (2, 1)), ((2, 5), (2, 5)), ((1, 5), (4, 5)), ((1, 1), (1, 1))]
+ROWS = [((2, 5, 8),), ((1, 4, 8),), ((3, 1, 8),), ((1, 1, 8),), ((0, 3, 8),)]
+ROW_SAMPLES = [((1, 5, 8),), ((2, 1, 8),), ((2, 5, 8),)]
+
+
+def put_rows(x, y):
+    z = x.clone()
+    z[:] = y
+    return z
+
+
+BROADCASTS = {
+    "add": lambda x, y: x + y,
+    "comparison": lambda x, y: x < y,
+    "where": lambda x, y: torch.where(x > 0, x, y),
+    "in place": lambda x, y: x.clone().add_(y),
+    "assigned rows": put_rows,
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "chained": lambda x, y: (x + y) * x - y,
+    "a new tensor of the result's size": lambda x, y: (x + y).new_zeros((x + y).shape) + 1,
+    "summed": lambda x, y: (x + y).sum(0),
+    "flattened": lambda x, y: (x + y).reshape(-1),
+    "joined": lambda x, y: torch.cat([x + y, x * y], 0),
+    "expanded": lambda x, y: x.expand((x + y).shape) + 1,
+    "scaled by a size": lambda x, y: (x + y) * (x + y).shape[1],
+    "only its shape": lambda x, y: torch.zeros(torch.broadcast_shapes(x.shape, y.shape)) + x,
+}
+LAYOUTS = {
+    "contiguous": lambda x: x.transpose(0, 1).contiguous(),
+    "heads": lambda x: x.view(x.shape[0], -1, 2, 4).transpose(1, 2).reshape(x.shape[0], x.shape[1], 8),
+    "flattened rows": lambda x: x.transpose(1, 2).reshape(x.shape[0], -1),
+    "attention": lambda x: (x @ x.transpose(1, 2) / 8**0.5).softmax(-1) @ x,
+    "sdpa": lambda x: functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None]),
+    "sdpa with a flag": lambda x: functional.scaled_dot_product_attention(
+        x[:, None], x[:, None], x[:, None], is_causal=x.shape[1] > 1
+    ),
+    "layer norm": lambda x: functional.layer_norm(x.transpose(0, 1), (8,)),
+    "mean and add": lambda x: x.mean(1, keepdim=True) + x,
+    "expand and join": lambda x: torch.cat([x[:, :1].expand(-1, x.shape[1], -1), x], 1),
+    "causal mask": lambda x: torch.ones(x.shape[1], x.shape[1]).tril().expand(x.shape[0], -1, -1),
+    "linspace": lambda x: x.sum(-1) * torch.linspace(0, 1, x.shape[1]),
+    "arange": lambda x: x + torch.arange(x.shape[1], dtype=x.dtype)[:, None],
+    "last row": lambda x: x[:, -1],
+    "normalised": lambda x: functional.normalize(x, dim=1),
+}
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors):
+        return self.function(*tensors)
+
+
+def tensors(shapes):
+    generator = torch.Generator().manual_seed(sum(sum(shape) for shape in shapes))
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def outcome(function, inputs):
+    try:
+        return function(*inputs)
+    except Exception:
+        return None
+
+
+def check(function, sample, others, axes):
+    model = Function(function).eval()
+    shapes = (tuple(dict.fromkeys(dims, ANY) for dims in axes),)
+    with apply_patches_for_model(patch_torch=True):
+        exported = torch.export.export(model, tensors(sample), dynamic_shapes=shapes)
+        programs = [exported.module(), exported.run_decompositions().module()]
+    for sizes in (sample, *others):
+        expected = outcome(model, tensors(sizes))
+        for program in programs:
+            got = outcome(program, tensors(sizes))
+            assert (got is None) == (expected is None), f"{sizes}: {'rejected' if got is None else 'accepted'}"
+            if expected is not None:
+                torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-4)
+
+
+# In place, the first of two is not broadcast: eager rejects such a sample.
+TAKEN = [
+    pytest.param(function, sample, id=f"{name}-{sample}")
+    for name, function in BROADCASTS.items()
+    for sample in PAIR_SAMPLES
+    if outcome(function, tensors(sample)) is not None
+]
+
+
+def test_nearly_all_samples_are_taken_by_eager():
+    assert len(TAKEN) == len(BROADCASTS) * len(PAIR_SAMPLES) - 2
+
+
+@pytest.mark.parametrize(("function", "sample"), TAKEN)
+def test_broadcast(function, sample):
+    check(function, sample, PAIRS, [(0, 1), (0, 1)])
+
+
+@pytest.mark.parametrize("sample", ROW_SAMPLES, ids=str)
+@pytest.mark.parametrize("function", LAYOUTS.values(), ids=LAYOUTS)
+def test_layout_and_sizes_of_one(function, sample):
+    check(function, sample, ROWS, [(0, 1)])
+
+
+@pytest.mark.parametrize("sample", [((1, 3, 4), (2, 4, 5)), ((2, 3, 4), (2, 4, 5)), ((1, 1, 4), (1, 4, 1))], ids=str)
+def test_matmul_of_unequal_batches(sample):
+    others = [((2, 3, 4), (2, 4, 7)), ((3, 6, 4), (1, 4, 7)), ((1, 6, 4), (3, 4, 7)), ((3, 6, 4), (2, 4, 7))]
+    check(torch.matmul, sample, others, [(0, 1), (0, 2)])
