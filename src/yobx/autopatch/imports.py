@@ -8,6 +8,7 @@ that leaves no trace in the module.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _before: dict[str, list[Callable[[], None]]] = {}
 _after: dict[str, list[Callable[[ModuleType], None]]] = {}
 _lock = threading.Lock()
+_never_again = itertools.count(-1, -1)
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
@@ -48,7 +50,11 @@ def namespace_of(module: Any) -> dict[str, Any] | None:
 
 def latest() -> tuple[int, str | None]:
     """Something that changes whenever a module has been loaded."""
-    return len(sys.modules), next(reversed(sys.modules), None)
+    try:
+        return len(sys.modules), next(reversed(sys.modules), None)
+    except RuntimeError:
+        # Another thread is importing: whatever the last look saw, it was not this.
+        return next(_never_again), None
 
 
 def installed(package: str) -> bool:

@@ -139,8 +139,7 @@ class Aliases:
         self._packages: set[str] = set()
         self._seen: dict[str, int] = {}
         self._unloaded: list[str] = []
-        self._modules = 0
-        self._newest: str | None = None
+        self._latest: tuple[int, str | None] = (0, None)
         self._complete = True
         self._tables: list[Callable[[], Iterable[tuple[Any, Callable[[Any], slots.Slot]]]]] = []
 
@@ -154,12 +153,12 @@ class Aliases:
     def track(self, occupant: Occupant) -> None:
         """Look out for other names of what stood at a place and of the dispatcher that stands there now.
 
-        Not for what a cell holds, nor for what a class inherits: its other names are not that class's.
+        Not for what a cell holds, nor for what a place inherits: the other names of that are not this place's.
         """
-        if isinstance(occupant.slot, slots.CellSlot) or occupant.inherited or id(occupant.placed) in self._tracked:
+        if isinstance(occupant.slot, slots.CellSlot) or id(occupant.placed) in self._tracked:
             return
         # Of two places with the same object, the first to come has its other names.
-        for thing in (occupant.raw, occupant.placed):
+        for thing in (occupant.placed,) if occupant.inherited else (occupant.raw, occupant.placed):
             if id(thing) not in self._tracked:
                 self._tracked[id(thing)] = weakref.ref(occupant, functools.partial(self._forget, id(thing)))
         owner = getattr(occupant.slot, "owner", None)
@@ -186,13 +185,14 @@ class Aliases:
 
     def update(self) -> None:
         """Find the names that are new since the last look, and fill them."""
-        newest = next(reversed(sys.modules), None)
+        latest = imports.latest()
         # Lazy modules that were not loaded at the last look.
         woken = any(imports.namespace_of(sys.modules.get(name)) is not None for name in self._unloaded)
-        if self._complete and not woken and len(sys.modules) == self._modules and newest == self._newest:
+        if self._complete and not woken and latest == self._latest:
             return
         self._unloaded.clear()
-        for name, module in list(sys.modules.items()):
+        # A copy in one step: other threads import meanwhile.
+        for name, module in sys.modules.copy().items():
             if self._complete and self._seen.get(name) == id(module) and name != "__main__":
                 continue
             namespace = imports.namespace_of(module)
@@ -204,16 +204,15 @@ class Aliases:
                 self._seen[name] = id(module)
             any_name = name.partition(".")[0] in self._packages
             self._look(namespace, functools.partial(slots.AttributeSlot, module), any_name)
-        if not self._complete:
-            for tables in self._tables:
-                for mapping, slot_of in tables():
-                    self._look(mapping, slot_of, any_name=True)
+        for tables in self._tables:
+            for mapping, slot_of in tables():
+                self._look(mapping, slot_of, any_name=True)
         self._complete = True
-        self._modules, self._newest = len(sys.modules), newest
+        self._latest = latest
 
     def _look(self, mapping: Any, slot_of: Callable[[Any], slots.Slot], any_name: bool) -> None:
         tracked = self._tracked
-        for key, value in list(mapping.items()):
+        for key, value in (mapping.copy() if type(mapping) is dict else dict(mapping)).items():
             if id(value) not in tracked:
                 continue
             occupant = self._holder_of(value)

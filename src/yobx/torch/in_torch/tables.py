@@ -53,6 +53,10 @@ def tables() -> Iterator[tuple[Any, Callable[[Any], Slot]]]:
         yield table, partial(ItemSlot, table)
         for operator in list(table):
             yield operator.py_kernels, partial(KernelSlot, operator)
+    # Inductor keeps a copy of what it found there when it was loaded.
+    copied = getattr(sys.modules.get("torch._inductor.decomposition"), "decompositions", None)
+    if copied is not None:
+        yield copied, partial(ItemSlot, copied)
 
 
 look_through(tables)
