@@ -84,7 +84,7 @@ def try_one(name: str) -> dict[str, Any]:
     importlib.import_module(info.core.module)
     outcomes = {}
     for key, active in (("without", rest), ("with", everything)):
-        with control.Scope(lambda active=active: [other.core for other in active]):  # type: ignore[misc]
+        with control.Scope(lambda active=active: [other.core for other in active]):  # type: ignore[misc]  # a default binds it
             outcome = info.reproducer().run()
         outcomes[key] = {"ok": outcome.ok, "stage": outcome.stage, "problems": list(outcome.problems)}
     return outcomes

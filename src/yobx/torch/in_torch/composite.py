@@ -14,18 +14,18 @@ from yobx.helpers.marks import passing
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.sizes import broadcast_size, expression, has_broadcast, is_symbolic
+from yobx.torch.in_torch.tables import KernelSlot
 
 torch: Any = lazy("torch")
 utils: Any = lazy("torch._prims_common")
 fake_impls: Any = lazy("torch._subclasses.fake_impls")
 
 
-class CompositeKernel:
+class CompositeKernel(KernelSlot):
     """The place of the Python kernel of a composite operator; without one, the C++ kernel stands there."""
 
     def __init__(self, operator: Any) -> None:
-        self.operator = operator
-        self.dispatch_key = torch._C.DispatchKey.CompositeImplicitAutograd
+        super().__init__(operator, torch._C.DispatchKey.CompositeImplicitAutograd)
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
             return operator._op_dk(self.dispatch_key, *args, **kwargs)
@@ -41,14 +41,6 @@ class CompositeKernel:
 
     def own(self) -> bool:
         return self.dispatch_key in self.operator.py_kernels
-
-    def set(self, value: Any) -> None:
-        self.operator.py_kernels[self.dispatch_key] = value
-        self.operator._dispatch_cache.clear()
-
-    def delete(self) -> None:
-        del self.operator.py_kernels[self.dispatch_key]
-        self.operator._dispatch_cache.clear()
 
     def __repr__(self) -> str:
         return f"the composite kernel of {self.operator}"

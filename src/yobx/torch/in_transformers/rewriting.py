@@ -38,7 +38,7 @@ def rewritten(
         where = f"{written.__module__}.{written.__qualname__}"
         raise RuntimeError(f"{where} has {count} passages like {pattern!r}, not one")
     tree = ast.parse(source)
-    tree.body[0].decorator_list.clear()  # type: ignore[attr-defined]
+    tree.body[0].decorator_list.clear()  # type: ignore[attr-defined]  # a function's source
     namespace = {**written.__globals__, helper.__name__: helper}
     exec(compile(tree, f"<{written.__qualname__}, rewritten>", "exec"), namespace)
     return namespace[written.__name__]
