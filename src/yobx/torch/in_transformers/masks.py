@@ -10,6 +10,7 @@ from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
+statically_known_true: Any = lazy("torch.fx.experimental.symbolic_shapes:statically_known_true")
 
 
 def a_mask_beside_a_past() -> Reproducer:
@@ -60,7 +61,7 @@ def prepare_padding_mask(attention_mask, kv_length, kv_offset):
     From the 2D attention mask, prepare the correct padding mask to use by potentially padding it.
     """
     local_padding_mask = attention_mask
-    if attention_mask is not None:
+    if attention_mask is not None and not statically_known_true(kv_length + kv_offset <= attention_mask.shape[-1]):
         # Read it at every position instead of padding it by a length that may be zero
         positions = torch.arange(kv_length + kv_offset, device=attention_mask.device)
         last = attention_mask.shape[-1] - 1
@@ -86,10 +87,11 @@ def prepare_padding_mask_v4(attention_mask, kv_length, kv_offset, _slice=True):
     """
     local_padding_mask = attention_mask
     if attention_mask is not None:
-        # Read it at every position instead of padding it by a length that may be zero
-        positions = torch.arange(kv_length + kv_offset, device=attention_mask.device)
-        last = attention_mask.shape[-1] - 1
-        local_padding_mask = attention_mask[:, positions.clamp(max=last)] * (positions <= last)
+        if not statically_known_true(kv_length + kv_offset <= attention_mask.shape[-1]):
+            # Read it at every position instead of padding it by a length that may be zero
+            positions = torch.arange(kv_length + kv_offset, device=attention_mask.device)
+            last = attention_mask.shape[-1] - 1
+            local_padding_mask = attention_mask[:, positions.clamp(max=last)] * (positions <= last)
         # For flex, we should not slice them, only use an offset
         if _slice:
             # Equivalent to: `local_padding_mask = attention_mask[:, kv_offset : kv_offset + kv_length]`,
