@@ -1,8 +1,10 @@
-"""Guards of a program that is traced again, as ``run_decompositions`` does."""
+"""The code of a program's guards: what it names, and what Python makes of it when the program is traced again."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -79,3 +81,57 @@ def zeros_of_a_broadcast() -> Reproducer:
 )
 def guards_of_a_retrace(original: Any, guards_code: Any, paths_of_placeholders: Any) -> Any:
     return original([_whole(code) for code in guards_code], paths_of_placeholders)
+
+
+_PART_OF_AN_ARGUMENT = re.compile(r"L\['(\w+)'\]\[(?:(\d+)|'(\w+)')\]")
+
+
+def _by_own_names(code: str, names: Sequence[str]) -> str:
+    """Code of a guard in which ``*args`` and ``**kwargs`` are named as the program names them, one by one."""
+
+    def renamed(found: re.Match[str]) -> str:
+        whole, index, key = found.groups()
+        if whole in names:
+            return found[0]
+        if index is None:
+            return f"L['{key}']" if key in names else found[0]
+        if f"{whole}_{index}" in names:
+            return f"L['{whole}_{index}']"
+        # Dynamo calls what reaches a module of torch's own by position ``args``.
+        return f"L['{names[int(index)]}']" if whole == "args" and int(index) < len(names) else found[0]
+
+    return _PART_OF_AN_ARGUMENT.sub(renamed, code)
+
+
+def guarded_keyword_in_strict_mode() -> Reproducer:
+    class Add(torch.nn.Module):
+        def forward(self, x, **kwargs):
+            return x + kwargs["y"]
+
+    dynamic = {0: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Add(),
+        inputs=dict(x=torch.randn(3, 4), y=torch.randn(3, 4)),
+        dynamic_shapes=dict(x=dynamic, y=dynamic),
+        accepts=[dict(x=torch.randn(n, 4), y=torch.randn(m, 4)) for n, m in ((5, 1), (1, 5), (2, 2))],
+        rejects=[dict(x=torch.randn(3, 4), y=torch.randn(2, 4))],
+        strict=True,
+    )
+
+
+@patch(
+    "torch.export.exported_program:ExportedProgram.__init__",
+    family="torch",
+    name="names_in_guards",
+    versions="torch>=2.9,<2.13",
+    around=True,
+    why="guards on *args and **kwargs name them as forward does, the program names each by itself: no such guard could run",
+    see="https://github.com/pytorch/pytorch/issues/164313",
+    obsolete="with torch 2.13, which renames the arguments in guards",
+    reproducer=guarded_keyword_in_strict_mode,
+)
+def names_in_guards(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+    original(self, *args, **kwargs)
+    signature = self.module_call_graph[0].signature
+    if signature is not None and signature.forward_arg_names:
+        self._guards_code = [_by_own_names(code, signature.forward_arg_names) for code in self._guards_code]
