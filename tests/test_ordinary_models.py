@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from yobx import autopatch
+from yobx.autopatch import versions
 from yobx.torch import verify
 from yobx.torch.tiny_models import get_tiny_model
 
@@ -77,7 +78,12 @@ def nodes(program):
 
 
 def left_as_it_is(model, args, kwargs, shapes):
-    plain = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
+    try:
+        plain = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
+    except Exception as error:
+        if versions.conflict("torch>=2.13") is None:
+            raise
+        pytest.skip(f"torch {torch.__version__} alone does not export it: {type(error).__name__}")
     autopatch.enable()
     try:
         patched = torch.export.export(model, args, kwargs, dynamic_shapes=shapes)

@@ -90,7 +90,9 @@ def conforms(value, kind):
         elif of_list:
             assert all(isinstance(item, str) for item in value[name])
         else:
-            assert isinstance(value[name], {"str": str, "int": int, "dict[str, str]": dict}[text]), name
+            assert isinstance(
+                value[name], {"str": str, "int": int, "int | None": (int, type(None)), "dict[str, str]": dict}[text]
+            ), name
 
 
 def test_json_is_of_the_documented_schema():

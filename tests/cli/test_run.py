@@ -100,6 +100,7 @@ def test_interrupted_as_python_would_be(tmp_path, number):
         (["--patch", "torch:nothing", "s.py"], ["nothing", "infer_size"]),
         (["--report", "report.pdf", "s.py"], ["report.pdf", ".html"]),
         (["--scope", "never", "s.py"], ["never", "always"]),
+        (["--json", "--report", "report.html", "s.py"], ["--json", ".json"]),
         ([], ["name a script"]),
     ],
 )
@@ -142,3 +143,17 @@ def test_report_is_written_and_the_next_process_writes_beside_it(yobx, tmp_path)
     facts = {patch["id"]: patch for patch in told["patches"]}
     one = facts["torch:infer_size of torch._subclasses.fake_impls:infer_size"]
     assert one["state"] == "installed" and one["why"] and one["diff"].startswith("---")
+
+
+def test_json_on_stderr_when_the_script_ends(yobx, tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import torch\n"
+        "D = torch.export.Dim.DYNAMIC\n"
+        "torch.export.export(torch.nn.Linear(4, 3), (torch.randn(2, 4),), dynamic_shapes=({0: D},))\n"
+        "print('mine')\n"
+    )
+    done = yobx("run", "--json", "script.py")
+    assert done.returncode == 0 and done.stdout == "mine\n"
+    told = json.loads(done.stderr[done.stderr.index("{") :])
+    assert [program["title"] for program in told["programs"]] == ["1: export of Linear"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "script.py"]

@@ -55,7 +55,7 @@ class PatchPart(TypedDict):
     """What one patch did in one program."""
 
     patch: str  # PatchFacts["id"]
-    runs: int
+    runs: int | None  # null where nobody counted: in strict mode, or when another process traced the program
     nodes: list[Touched]
 
 
@@ -147,7 +147,7 @@ def program(patches: Involved, graph: Any = None, title: str = "graph") -> Progr
         for node in nodes:
             by_node.setdefault(id(node), []).append(identity(info))
         touched = [_touched(info, node, places.get(id(getattr(node, "graph", None)), 0)) for node in nodes]
-        parts.append(PatchPart(patch=identity(info), runs=info.runs, nodes=touched))
+        parts.append(PatchPart(patch=identity(info), runs=info.runs or None, nodes=touched))
     told = [Graph(name=_name(one, i), nodes=[_node(n, by_node) for n in one.nodes]) for i, one in enumerate(graphs)]
     return Program(title=title, involved=parts, graphs=told)
 

@@ -64,11 +64,12 @@ def _facts(patch: data.PatchFacts, part: data.PatchPart) -> dict[str, str]:
     runs = part["runs"]
     found = {
         "target": patch["target"],
-        "installed": f"{patch['installed']} (meant for {patch['versions'] or 'any version'}): {patch['state']}",
+        "installed": f"{patch['installed']} (meant for {patch['versions'] or 'any version'})",
+        "state": patch["state"] if runs else "",
         "why": patch["why"],
         "see": patch["see"],
         "obsolete": patch["obsolete"],
-        "ran": "once" if runs == 1 else f"{runs} times",
+        "ran": "" if runs is None else "once" if runs == 1 else f"{runs} times",
     }
     return {name: fact for name, fact in found.items() if fact}
 

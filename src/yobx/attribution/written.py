@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +22,13 @@ _lock = threading.Lock()
 
 
 class Growing:
-    """The report of one process, at a path that no other process has."""
+    """The report of one process: at a path that no other process has, or for ``-`` as JSON on stderr at its end."""
 
     def __init__(self, wanted: str) -> None:
-        self._format = SUFFIXES[Path(wanted).suffix]
-        self.path = _claim(Path(wanted))
+        self._format = SUFFIXES[Path(wanted).suffix] if wanted != "-" else "json"
+        self.path = _claim(Path(wanted)) if wanted != "-" else None
+        if self.path is None:
+            atexit.register(lambda: print(self._text(), file=sys.stderr))
         self._programs: list[data.Program] = []
         self._infos: list[PatchInfo] = []
 
@@ -35,11 +39,16 @@ class Growing:
         found = involved.involved(infos, program.graph)
         self._infos += [info for info, _ in found]
         self._programs.append(data.program(found, program.graph, f"{len(self._programs) + 1}: {title}"))
-        text = report.text_of(data.report(self._programs, self._infos), self._format)
+        if self.path is None:
+            return
         # A reader, or a crash, never meets half a report.
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-        beside.write_text(text, encoding="utf-8")
+        beside.write_text(self._text(), encoding="utf-8")
         beside.replace(self.path)
+        notices.mention(f"report written to {self.path}")
+
+    def _text(self) -> str:
+        return report.text_of(data.report(self._programs, self._infos), self._format)
 
 
 def _claim(path: Path) -> Path:
@@ -70,6 +79,5 @@ def add(wanted: str, result: Any, entry: Activation, title: str) -> None:
             if mine not in _reports:
                 _reports[mine] = Growing(wanted)
             _reports[mine].add(result, entry, title)
-            notices.mention(f"report written to {_reports[mine].path}")
     except Exception as error:
         notices.complain(f"no report in {wanted}: {type(error).__name__}: {error}", cause=error)

@@ -32,10 +32,10 @@ def _report() -> str:
         ValueError: for a file of another kind.
     """
     file = os.environ.get("YOBX_PATCH_REPORT", "")
-    if file and not file.endswith(REPORTS):
+    if file and file != "-" and not file.endswith(REPORTS):
         raise ValueError(f"YOBX_PATCH_REPORT={file}: the name ends with one of {', '.join(REPORTS)}")
     # The script may change its directory before it exports.
-    return os.path.abspath(file) if file else ""
+    return file if file in ("", "-") else os.path.abspath(file)
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description=TEXT,
         epilog="Example: yobx run --report report.html export.py --model tiny",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="yobx run [--patch …] [--scope …] [--report FILE] [--verbose] SCRIPT|-m MODULE [args…]",
+        usage="yobx run [--patch …] [--scope …] [--report FILE|--json] [--verbose] SCRIPT|-m MODULE [args…]",
     )
     parser.add_argument(
         "--patch", default="torch,transformers", help="families or patches, as in YOBX_PATCH (default: %(default)s)"
@@ -34,6 +34,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     endings = ", ".join(startup.REPORTS)
     parser.add_argument("--report", metavar="FILE", help=f"write a report of every export to FILE ({endings})")
+    parser.add_argument(
+        "--json", action="store_true", help="when the script ends, print the report as JSON on stderr, if it exported"
+    )
     parser.add_argument("--verbose", action="store_true", help="say on stderr what is patched")
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     parser.set_defaults(call=run)
@@ -59,12 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     families.Selection.parse([arguments.patch])
     if arguments.report and not arguments.report.endswith(startup.REPORTS):
         raise ValueError(f"--report {arguments.report}: the name ends with one of {', '.join(startup.REPORTS)}")
+    if arguments.report and arguments.json:
+        raise ValueError(f"--report {arguments.report} and --json: one of them; a FILE that ends with .json is JSON")
     if not arguments.command:
         print("yobx run: name a script, or -m and a module", file=sys.stderr)
         return words.MISUSED
     environment = dict(os.environ, YOBX_PATCH=arguments.patch, YOBX_PATCH_SCOPE=arguments.scope)
-    if arguments.report:
-        environment["YOBX_PATCH_REPORT"] = arguments.report
+    if arguments.report or arguments.json:
+        environment["YOBX_PATCH_REPORT"] = arguments.report or "-"
     if arguments.verbose:
         environment["YOBX_PATCH_VERBOSE"] = "1"
     command = [sys.executable, *arguments.command]
