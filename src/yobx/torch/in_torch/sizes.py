@@ -108,7 +108,17 @@ def oblivious(shape_env: Any, question: Any) -> bool:
     relations = question.atoms(sympy.core.relational.Relational) or {question}
     if all(isinstance(relation, (sympy.Eq, sympy.Ne)) for relation in relations):
         return True
+    if any(_orders_strides(relation) for relation in relations):
+        return True
     return any(undecided(shape_env, side) for relation in relations for side in relation.args)
+
+
+def _orders_strides(relation: Any) -> bool:
+    """Whether this compares a number with a multiple of it, as strides are: where they tie, the order does not matter."""
+    if isinstance(relation, (sympy.Eq, sympy.Ne)) or not relation.is_Relational:
+        return False
+    left, right = relation.args
+    return any((upper / lower).is_integer for upper, lower in ((left, right), (right, left)) if lower != 0)
 
 
 def leave_open(size: Any, wanted: Any) -> None:
