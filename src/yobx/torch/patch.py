@@ -10,6 +10,7 @@ from yobx.autopatch import control, families
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from yobx.autopatch.patches import Patch
     from yobx.helpers.patch_helper import PatchInfo
 
 
@@ -29,15 +30,15 @@ def apply_patches_for_model(
         patch_torch: apply the torch family.
         patch_transformers: apply the transformers family.
         verbose: 1 or more: say on stderr what is applied.
-        model: the module to be exported. Only said with ``verbose``: every patch of a family applies, and one that
-            the model does not need does not run.
+        model: the module to be exported. With it, only those patches of the transformers family apply that it can
+            need: those of its own modeling files, and of the shared code that these import. Without it, all apply.
         extra_patches: a program's own patches; they go over built-in ones of the same target.
 
     Raises:
         PatchError: under ``YOBX_PATCH_STRICT=1``, when a patch cannot be applied; nothing is applied then.
     """
     names = [name for name, asked in (("torch", patch_torch), ("transformers", patch_transformers)) if asked]
-    selection = families.Selection(names)
+    selection = families.Selection(names, without=_not_needed(model) if patch_transformers else ())
     extra = {part.core.number: part.core for info in extra_patches or () for part in info.with_dependencies()}
     if verbose:
         chosen = {patch.number: patch for patch in (*selection.patches(), *extra.values())}
@@ -46,6 +47,16 @@ def apply_patches_for_model(
         for patch in chosen.values():
             print(f"yobx:   {patch.full_name} of {patch.target}", file=sys.stderr)
     return control.scope_of(selection, list(extra.values()))
+
+
+def _not_needed(model: Any) -> list[Patch]:
+    """The patches of transformers that a model has no use for: none is known of what is no module."""
+    if not hasattr(model, "modules"):
+        return []
+    # Reads the declarations of the family, which whoever does not ask for it need not wait for.
+    from yobx.torch.in_transformers.needs import not_needed
+
+    return not_needed(families.get("transformers").load().values(), model)
 
 
 def use_dyn_not_str(dynamic_shapes: Any) -> Any:
