@@ -233,12 +233,22 @@ class PatchInfo:
                 f"+++ {title[1]}",
                 f"no original to show: it is not in {self.core.module} as it is installed here",
             ]
-        old, new = source_of(original), source_of(self.patch)
+        old, new = source_of(original), self._new_source(original)
         if old is None or new is None:
             which = "original" if old is None else "replacement"
             shown = [f"+{line}" for line in from_def(new or [])]
             return [f"--- {title[0]}", f"+++ {title[1]}", f"no source to show: the {which} has none", *shown]
         return list(difflib.unified_diff(from_def(old), from_def(new), *title, lineterm=""))
+
+    def _new_source(self, original: Any) -> list[str] | None:
+        """The text that runs instead of the original, be it the replacement's or what the replacement makes of it."""
+        write = getattr(self.patch, "new_source", None)
+        if write is None or source_of(original) is None:
+            return source_of(self.patch)
+        lines = write(original).splitlines()
+        for helper in getattr(self.patch, "helpers", ()):
+            lines += ["", "", *(source_of(helper) or [])]
+        return lines
 
     def format_diff(self, format: str = "raw") -> str:
         """The diff as plain text (``"raw"``), or as a reStructuredText section with an anchor (``"rst"``).

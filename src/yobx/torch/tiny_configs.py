@@ -22,16 +22,18 @@ NAMES = (
     (2 * WIDTH, "intermediate_size n_inner ffn_dim d_ff ffn_hidden_size hidden_dim encoder_ffn_dim decoder_ffn_dim"),
     (LAYERS, LAYER_COUNTS),
     (HEADS, "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads"),
-    (GROUPS, "num_key_value_heads num_kv_heads multi_query_group_num"),
+    (HEADS, "linear_num_heads linear_num_value_heads index_n_heads"),
+    (GROUPS, "num_key_value_heads num_kv_heads multi_query_group_num linear_num_key_heads"),
     (HEAD, "head_dim d_kv qk_nope_head_dim qk_rope_head_dim v_head_dim attention_head_dim kv_channels"),
-    (HEAD, "state_size mamba_d_state num_mel_bins"),
-    (VOCABULARY, "vocab_size"),
+    (HEAD, "linear_head_dim linear_key_head_dim linear_value_head_dim index_head_dim"),
+    (HEAD, "state_size mamba_d_state num_mel_bins hidden_size_per_layer_input"),
+    (VOCABULARY, "vocab_size vocab_size_per_layer_input"),
     (POSITIONS, "max_position_embeddings n_positions n_ctx max_seq_len max_sequence_length"),
     (POSITIONS // 2, "max_source_positions max_target_positions"),
     (EXPERTS, "num_experts num_local_experts n_routed_experts time_step_rank"),
-    (2, "num_experts_per_tok moe_topk top_k_experts"),
+    (2, "num_experts_per_tok num_experts_per_token moe_topk top_k_experts"),
     (WIDTH // 2, "q_lora_rank kv_lora_rank sliding_window attention_window_size local_attention"),
-    (1, "n_group topk_group first_k_dense_replace decoder_start_token_id bos_token_id"),
+    (1, "n_group num_expert_group topk_group first_k_dense_replace decoder_start_token_id bos_token_id"),
 )
 SIZES = {name: size for size, names in NAMES for name in names.split()}
 SIZES.update(
@@ -54,15 +56,34 @@ SPEECH: dict[str, Any] = dict(
 )
 STATES = dict(mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=1)
 
-# Sizes that an architecture ties to others.
+# Sizes that an architecture ties to others, or needs and does not give; layers of every kind that it mixes.
 CORRECTIONS: dict[str, dict[str, Any]] = {
-    "bamba": STATES,
+    "bamba": dict(STATES, attn_layer_indices=[1]),
+    "cohere_compass_text": dict(rope_parameters={"full_attention": dict(rope_type="default", rope_theta=10000.0)}),
     "convnext": dict(num_stages=2, hidden_sizes=[8, 16], depths=[1, 1], patch_size=4),
-    "falcon_h1": STATES,
+    "dbrx": dict(
+        attn_config=dict(kv_n_heads=2, clip_qkv=8.0, rope_theta=10000.0),
+        ffn_config=dict(ffn_hidden_size=64, moe_num_experts=4, moe_top_k=2),
+    ),
+    "deepseek_v2": dict(num_experts_per_tok=2),
+    "dots1": dict(n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2),
+    "dots3_note_text": dict(head_dim=2 * HEAD),
+    "falcon_h1": dict(STATES, mamba_d_ssm=64),
+    "gemma3n_text": dict(intermediate_size=64, num_kv_shared_layers=0, activation_sparsity_pattern=[0.95, 0.0]),
+    "glm5_next_text": dict(qk_rope_head_dim=0),
     "gpt_neo": dict(attention_types=[[["global", "local"], 1]]),
-    "granitemoehybrid": STATES,
+    "granitemoehybrid": dict(STATES, layer_types=["linear_attention", "full_attention"]),
     "hubert": SPEECH,
+    "hunyuan_v1_dense": dict(head_dim=HEAD),
+    "hunyuan_v1_moe": dict(head_dim=HEAD),
+    "jamba": dict(attn_layer_period=2, attn_layer_offset=1, mamba_dt_rank=4),
+    "lfm2": dict(layer_types=["conv", "full_attention"], full_attn_idxs=[1]),
+    "lfm2_moe": dict(layer_types=["conv", "full_attention"], num_dense_layers=1),
     "mamba2": dict(num_heads=8, head_dim=8, expand=2, n_groups=1),
+    "ministral": dict(head_dim=HEAD),
+    "nemotron": dict(num_key_value_heads=2),
+    "recurrent_gemma": dict(block_types=["recurrent", "attention"], lru_width=WIDTH),
+    "reformer": dict(axial_pos_embds_dim=[16, 16], axial_pos_shape=[8, 16], attention_head_size=HEAD),
     "segformer": dict(
         num_encoder_blocks=2,
         hidden_sizes=[8, 16],
@@ -76,6 +97,16 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     ),
     "swin": dict(embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=2, patch_size=2),
     "wav2vec2": SPEECH,
+    "xmod": dict(default_language="en_XX"),
+    "zamba": dict(
+        attention_hidden_size=64,
+        attention_head_dim=16,
+        mamba_dt_rank=4,
+        num_hidden_layers=4,
+        layers_block_type=["linear_attention", "hybrid"] * 2,
+    ),
+    "zamba2": dict(attention_hidden_size=64, attention_head_dim=16, n_mamba_heads=8, mamba_headdim=8, adapter_rank=8),
+    "zaya": dict(num_experts_per_tok=1),
 }
 # Sizes that follow from others there, and must not be given.
 DERIVED = {"deepseek_v2": ["head_dim"], "deepseek_v3": ["head_dim"], "swin": ["num_hidden_layers", "hidden_size"]}
@@ -106,12 +137,15 @@ def _shrunk(default: dict[str, Any]) -> dict[str, Any]:
         if name in SIZES and (value is not None or name == "pad_token_id") and not isinstance(value, (list, dict)):
             given[name] = SIZES[name]
         elif name.endswith("_config") and isinstance(value, dict) and value:
-            given[name] = {**value, **_shrunk(value)}
+            given[name] = {**value, **_shrunk(value), **CORRECTIONS.get(value.get("model_type", ""), {})}
     if "kv_lora_rank" in given and "num_key_value_heads" in given:
         # Latent attention has as many keys as queries.
         given["num_key_value_heads"] = HEADS
+    if default.get("per_layer_config"):
+        # For layers by their number, of which there are fewer now.
+        given["per_layer_config"] = {}
     layers = next((given[name] for name in LAYER_COUNTS.split() if name in given), LAYERS)
-    for name in ("layer_types", "mlp_layer_types"):
+    for name in ("layer_types", "mlp_layer_types", "layers_block_type"):
         kinds = default.get(name)
         if isinstance(kinds, list):
             # One layer of every kind that fits, rather than the first few of one kind.

@@ -102,6 +102,10 @@ def get_tiny_model(
             inputs["past_key_values"] = _cache(model, batch, past)
             tensors = len(_cache_tensors(inputs["past_key_values"]))
             shapes["past_key_values"] = [{0: "batch", 2: "past"}] * tensors
+            if not tensors:
+                # Without attention there is nothing of the past to mask, and some of these models take no mask of it.
+                inputs["attention_mask"] = torch.ones(batch, length, dtype=torch.long)
+                shapes["attention_mask"] = {0: "batch", 1: "new"}
     return TinyModel(model, inputs, shapes)
 
 

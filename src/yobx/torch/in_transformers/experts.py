@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.rewriting import rewritten
+from yobx.torch.in_transformers.rewriting import Passage, rewriting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 torch: Any = lazy("torch")
 
-HIT = r"torch\.greater\(expert_mask\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\(\)"
+HIT = Passage(
+    r"torch\.greater\(expert_mask\.sum\(dim=\(-1, -2\)\), 0\)\.nonzero\(\)", "all_experts(expert_mask)"
+)
 # The classes of 4.5x that hold such a loop, by the model that defines them.
 LOOPS = {
     "ernie4_5_moe": "Ernie4_5_MoeSparseMoeBlock",
@@ -93,10 +95,6 @@ def _config(model: str, cls: Any) -> Any:
     return config
 
 
-def loop_over_all_experts(original, self, *args, **kwargs):
-    return rewritten(original, HIT, "all_experts(expert_mask)", all_experts)(self, *args, **kwargs)
-
-
 for _model, _name in LOOPS.items():
     patch(
         f"transformers.models.{_model}.modeling_{_model}:{_name}.forward",
@@ -108,4 +106,4 @@ for _model, _name in LOOPS.items():
         see="https://github.com/huggingface/transformers/issues/38518",
         obsolete="with transformers 5, whose experts are one grouped product",
         reproducer=_four_experts(_model, _name),
-    )(loop_over_all_experts)
+    )(rewriting(f"experts_of_{_model}", HIT, helpers=(all_experts,)))

@@ -1,4 +1,4 @@
-"""Copies of a model's own function with one passage replaced; declares no patch.
+"""Copies of a model's own function with a few passages replaced; declares no patch.
 
 Where the same few lines stand in the middle of long functions of many models, a replacement of each of them would be
 mostly a copy of transformers. So the copy is made from the source that is installed.
@@ -11,34 +11,82 @@ import functools
 import inspect
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@functools.cache
-def rewritten(
-    original: Callable[..., Any], pattern: str, passage: str, helper: Callable[..., Any]
-) -> Callable[..., Any]:
-    """A copy of a function in which what ``pattern`` matches is replaced by ``passage``.
+class Passage(NamedTuple):
+    """What is replaced in a function's source.
 
-    Args:
-        original: the function; decorators around it are left out of the copy.
-        pattern: a regular expression that matches once in its source.
-        passage: what is written instead, as in ``re.sub``.
-        helper: a function that the passage calls by its name.
+    Attributes:
+        pattern: a regular expression.
+        text: what is written instead, as in ``re.sub``.
+        times: how often the pattern matches.
+    """
+
+    pattern: str
+    text: str
+    times: int = 1
+
+
+def new_source(original: Callable[..., Any], passages: tuple[Passage, ...]) -> str:
+    """The source of a function with some passages replaced.
 
     Raises:
-        RuntimeError: when the pattern does not match once: the installed model is written otherwise.
+        RuntimeError: when a pattern matches another number of times: the installed model is written otherwise.
+    """
+    source = textwrap.dedent(inspect.getsource(inspect.unwrap(original)))
+    for passage in passages:
+        source, count = re.subn(passage.pattern, passage.text, source)
+        if count != passage.times:
+            where = f"{original.__module__}.{original.__qualname__}"
+            raise RuntimeError(f"{where} has {count} passages like {passage.pattern!r}, not {passage.times}")
+    return source
+
+
+@functools.cache
+def rewritten(
+    original: Callable[..., Any], passages: tuple[Passage, ...], helpers: tuple[Callable[..., Any], ...]
+) -> Callable[..., Any]:
+    """A copy of a function with some passages replaced; decorators around it are left out of the copy.
+
+    Args:
+        original: the function.
+        passages: what is replaced in it.
+        helpers: functions that the new passages call by their names.
     """
     written = inspect.unwrap(original)
-    source, count = re.subn(pattern, passage, textwrap.dedent(inspect.getsource(written)))
-    if count != 1:
-        where = f"{written.__module__}.{written.__qualname__}"
-        raise RuntimeError(f"{where} has {count} passages like {pattern!r}, not one")
-    tree = ast.parse(source)
+    tree = ast.parse(new_source(original, passages))
     tree.body[0].decorator_list.clear()  # type: ignore[attr-defined]  # a function's source
-    namespace = {**written.__globals__, helper.__name__: helper}
+    namespace = {**written.__globals__, **{helper.__name__: helper for helper in helpers}}
     exec(compile(tree, f"<{written.__qualname__}, rewritten>", "exec"), namespace)
     return namespace[written.__name__]
+
+
+def rewriting(
+    name: str,
+    *passages: Passage,
+    helpers: tuple[Callable[..., Any], ...],
+    when: Callable[..., bool] = lambda *args, **kwargs: True,
+) -> Callable[..., Any]:
+    """A replacement, to be declared with ``around=True``, that runs a rewritten copy of the original.
+
+    Args:
+        name: its name.
+        passages: what is replaced.
+        helpers: functions that the new passages call by their names.
+        when: called with the arguments of a call: whether the copy runs, or the original.
+    """
+
+    def replacement(original, *args, **kwargs):
+        if not when(*args, **kwargs):
+            return original(*args, **kwargs)
+        return rewritten(original, passages, helpers)(*args, **kwargs)
+
+    replacement.__name__ = replacement.__qualname__ = name
+    # What `PatchInfo.make_diff` shows: the function that runs, rather than the one that writes it.
+    replacement.new_source = functools.partial(new_source, passages=passages)  # type: ignore[attr-defined]
+    replacement.helpers = helpers  # type: ignore[attr-defined]
+    return replacement

@@ -12,7 +12,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_transformers.masks import without_doubt
-from yobx.torch.in_transformers.rewriting import rewritten
+from yobx.torch.in_transformers.rewriting import Passage, rewriting
 
 torch: Any = lazy("torch")
 scan_op: Any = lazy("torch._higher_order_ops.scan:scan_op")
@@ -98,18 +98,15 @@ def a_mixer_of_any_length(model: str, name: str) -> Any:
     return mixer_of_any_length
 
 
-def selective_scan(original, hidden_states, *args, **kwargs):
-    if isinstance(hidden_states.shape[-1], int):
-        return original(hidden_states, *args, **kwargs)
-    passage = "scan_output, ssm_state = recurrence(discrete_A, deltaB_u, ssm_state, C, input_dtype)"
-    return rewritten(original, LOOP, passage, recurrence)(hidden_states, *args, **kwargs)
+def _replaced(name: str, dtype: str) -> Any:
+    """The loop as a scan, for calls with a sequence of any length."""
+    call = f"scan_output, ssm_state = recurrence(discrete_A, deltaB_u, ssm_state, C, {dtype})"
+    return rewriting(name, Passage(LOOP, call), helpers=(recurrence,), when=_of_any_length)
 
 
-def slow_forward(original, self, input_states, *args, **kwargs):
-    if isinstance(input_states.shape[1], int):
-        return original(self, input_states, *args, **kwargs)
-    passage = "scan_output, ssm_state = recurrence(discrete_A, deltaB_u, ssm_state, C, dtype)"
-    return rewritten(original, LOOP, passage, recurrence)(self, input_states, *args, **kwargs)
+def _of_any_length(*args: Any, **kwargs: Any) -> bool:
+    states = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
+    return any(not isinstance(size, int) for size in states.shape[1:])
 
 
 _WHY = "the loop over the sequence runs as often as the sample is long"
@@ -125,7 +122,7 @@ for _model in V5:
         see="https://github.com/pytorch/pytorch/issues/126339",
         obsolete="when the model takes associative_scan or scan while it is exported",
         reproducer=a_scan_of_any_length(_model),
-    )(selective_scan)
+    )(_replaced(f"scan_of_{_model}", "input_dtype"))
 
 for _model, _name in V4.items():
     patch(
@@ -138,7 +135,7 @@ for _model, _name in V4.items():
         see="https://github.com/pytorch/pytorch/issues/126339",
         obsolete="with transformers 5, which has a patch of its own",
         reproducer=a_mixer_of_any_length(_model, _name),
-    )(slow_forward)
+    )(_replaced(f"slow_forward_of_{_model}", "dtype"))
 
 
 def a_mask_and_states_of_equal_sizes(model: str) -> Any:

@@ -1,4 +1,4 @@
-"""Position embeddings that are interpolated only where the image has another size than in training."""
+"""Images of any size: sizes made whole numbers, and position embeddings interpolated where the size is another one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.rewriting import rewritten
+from yobx.torch.in_transformers.rewriting import Passage, rewriting
 
 torch: Any = lazy("torch")
 
-SHORTCUT = r"not (?:torch\.jit\.)?is_tracing\(\) and num_patches == num_positions and height == width"
-# The model that always calls it; the others do on demand.
-EMBEDDINGS = {"dinov2": "Dinov2Embeddings"}
+SHORTCUT = Passage(
+    r"not (?:torch\.jit\.)?is_tracing\(\) and num_patches == num_positions and height == width",
+    "certainly_the_same(num_patches, num_positions, height, width)",
+)
+# The models that always call it, with their versions; the others do on demand.
+EMBEDDINGS = {
+    "dinov2": ("Dinov2Embeddings", "transformers>=4.50"),
+    "dinov2_with_registers": ("Dinov2WithRegistersEmbeddings", "transformers>=4.50"),
+}
 
 
 def certainly_the_same(num_patches: Any, num_positions: Any, height: Any, width: Any) -> bool:
@@ -43,19 +49,45 @@ def _images(model: str, name: str) -> Any:
     return images_of_any_size
 
 
-def interpolate_pos_encoding(original, self, embeddings, height, width):
-    passage = "certainly_the_same(num_patches, num_positions, height, width)"
-    return rewritten(original, SHORTCUT, passage, certainly_the_same)(self, embeddings, height, width)
+def positions_of_whole_patches() -> Reproducer:
+    """Position embeddings interpolated to as many patches as an image has, which is computed in floats."""
+    from transformers.utils import torch_int
+
+    class Positions(torch.nn.Module):
+        def forward(self, x):
+            size = torch_int(x.shape[2] * 0.25), torch_int(x.shape[3] // 4)
+            return torch.nn.functional.interpolate(torch.ones(1, 2, 3, 3), size=size, mode="bilinear")
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Positions(),
+        inputs=dict(x=torch.randn(2, 3, 16, 32)),
+        dynamic_shapes=dict(x={0: dynamic, 2: dynamic, 3: dynamic}),
+        accepts=[dict(x=torch.randn(shape)) for shape in ((1, 3, 16, 16), (3, 3, 34, 24))],
+    )
 
 
-for _model, _name in EMBEDDINGS.items():
+@patch(
+    "transformers.utils.generic:torch_int",
+    family="transformers",
+    around=True,
+    versions="transformers>=4.50",
+    why="int() of a size that may change makes the program one for the sample's size",
+    obsolete="when torch_int of transformers calls torch.sym_int",
+    reproducer=positions_of_whole_patches,
+)
+def torch_int(original, x):
+    return torch.sym_int(x) if isinstance(x, (torch.SymInt, torch.SymFloat)) else original(x)
+
+
+for _model, (_name, _versions) in EMBEDDINGS.items():
     patch(
         f"transformers.models.{_model}.modeling_{_model}:{_name}.interpolate_pos_encoding",
         family="transformers",
         name=f"positions_of_{_model}",
         around=True,
-        versions="transformers>=4.50",
+        versions=_versions,
         why="the program demands that no image has the size of training, or that all have it",
         obsolete="when the model asks torch.compiler.is_exporting as it does torch.jit.is_tracing",
         reproducer=_images(_model, _name),
-    )(interpolate_pos_encoding)
+    )(rewriting(f"positions_of_{_model}", SHORTCUT, helpers=(certainly_the_same,)))
