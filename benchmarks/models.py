@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from torch import nn
 
 from benchmarks.pairs import Figure, Sample, paired
 from yobx import autopatch
+from yobx.helpers import marks
+from yobx.torch import use_dyn_not_str
+from yobx.torch.tiny_models import get_tiny_model
 
 
 def _timed(action: Callable[[], Any], enabled: bool) -> Sample:
@@ -101,3 +105,26 @@ def figures(pairs: int = 15) -> Iterator[Figure]:
         overall.plain += one.plain
         overall.patched += one.patched
     yield overall
+    yield marking(pairs)
+
+
+def marking(pairs: int) -> Figure:
+    """Exports that patches shape, with their nodes marked and without."""
+    figure = Figure("marking nodes, of an export under patches", "ratio", 1.03)
+    for architecture, scenario in (("llama", "nocache"), ("llama", "decode"), ("bert", "encoder")):
+        tiny = get_tiny_model(architecture, scenario, batch=1)
+        shapes = use_dyn_not_str(tiny.dynamic_shapes)
+
+        def export(marked: bool, tiny: Any = tiny, shapes: Any = shapes) -> float:
+            before = marks.switch(marked)
+            try:
+                export = partial(torch.export.export, tiny.model, (), tiny.inputs, dynamic_shapes=shapes, strict=False)
+                return _timed(export, True)()
+            finally:
+                marks.switch(before)
+
+        one = paired("", "ratio", 1.03, partial(export, False), partial(export, True), pairs)
+        figure.values.append(statistics.median(one.values))
+        figure.plain += one.plain
+        figure.patched += one.patched
+    return figure
