@@ -46,7 +46,8 @@ def acquire(wanted: Iterable[Patch]) -> list[Patch]:
     Raises:
         PatchError: in strict mode, when one cannot be installed; none of them is acquired then.
     """
-    acquired = list(wanted)
+    # What is meant for other versions never stands anywhere, however often it is asked for.
+    acquired = [patch for patch in wanted if patch.state != patches.SKIPPED]
     _count(acquired)
     try:
         _want(acquired)
@@ -107,16 +108,21 @@ def _release(patch: Patch) -> None:
 def _want(acquired: Iterable[Patch]) -> None:
     global _looked_at
     _attend()
+    loaded: dict[str, bool] = {}
     for patch in acquired:
         if patch.state == patches.INSTALLED:
             continue
         if patch.owner is None:
-            with lock:
-                if not patch.users:
-                    continue
-                imports.after(patch.module, _loaded)
-            if not imports.finished(patch.module):
-                patch.wait()
+            if patch.module not in loaded:
+                with lock:
+                    if not patch.users:
+                        continue
+                    imports.after(patch.module, _loaded)
+                loaded[patch.module] = imports.finished(patch.module)
+            if not loaded[patch.module]:
+                with lock:
+                    if patch.users:
+                        patch.wait()
                 _looked_at = None
                 continue
         _install(patch)

@@ -57,7 +57,9 @@ class AttributeSlot:
 
     def get(self) -> Any:
         """The raw object that stands there, inherited or not; a static method as its descriptor."""
-        for scope in self.owner.__mro__ if isinstance(self.owner, type) else (self.owner,):
+        if not isinstance(self.owner, type):
+            return vars(self.owner).get(self.name, MISSING)
+        for scope in self.owner.__mro__:
             value = vars(scope).get(self.name, MISSING)
             if value is not MISSING:
                 return value
