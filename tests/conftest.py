@@ -17,7 +17,7 @@ import pytest
 
 from dispatchers import waited_for
 from yobx import autopatch
-from yobx.autopatch import activation, control, families, imports, notices
+from yobx.autopatch import activation, claims, families, imports, notices, process
 from yobx.helpers.patch_helper import PatchInfo, patch
 
 _numbers = itertools.count()
@@ -84,8 +84,8 @@ def nothing_is_left_behind() -> Iterator[None]:
         "stack": list(activation.state.stack),
         "doors": list(activation.state.doors),
         "winners": activation.state.winners | activation.default.winners,
-        "held": list(control._held),
-        "wanted": [patch for waiting in control._wanted.values() for patch in waiting.values()],
+        "held": list(process._held),
+        "wanted": [patch for waiting in claims.wanted.values() for patch in waiting.values()],
         "hooks": waited_for(),
         "finder": imports._finder in sys.meta_path and not imports._before and not imports._after,
     }
@@ -94,7 +94,7 @@ def nothing_is_left_behind() -> Iterator[None]:
     activation.state.doors.clear()
     activation.refresh()
     for wanted in left["wanted"]:
-        control.release([wanted] * wanted.users)
+        claims.release([wanted] * wanted.users)
     assert not any(left.values()), left
 
 

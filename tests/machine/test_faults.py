@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from yobx import autopatch
-from yobx.autopatch import activation, control, occupants, slots
+from yobx.autopatch import activation, claims, occupants, process, slots
 from yobx.helpers.patch_helper import PatchInfo
 from yobx.torch import apply_patches_for_model
 
@@ -100,7 +100,7 @@ def test_a_scope_that_is_interrupted_at_any_step_of_its_beginning_leaves_nothing
         assert places(target) == before, step
         assert bodies(target) == [2, 2, 2, 2]
         assert activation.state.stack == []
-        assert control._wanted == {}
+        assert claims.wanted == {}
         with autopatch.activate(sandbox.family) as details:
             assert bodies(target) == ["replacement"] * 4, step
             assert {info.state for info in details} == {"installed"}
@@ -120,8 +120,8 @@ def test_enable_that_is_interrupted_at_any_step_leaves_nothing(sandbox, target, 
         try:
             autopatch.enable(sandbox.family, scope="always")
         except error:
-            assert control._held == [], step
-            assert control._enabled == [], step
+            assert process._held == [], step
+            assert process._enabled == [], step
             assert places(target) == before, step
         finished = fault.left is not None
         fault.left = None
@@ -188,7 +188,7 @@ def test_a_place_that_cannot_be_given_back_keeps_no_other_from_it(sandbox, targe
     with pytest.raises(TypeError, match="written once"), autopatch.activate(sandbox.family):
         assert target.ONCE["scale"](1) == "once"
     assert places(target) == before
-    assert control._wanted == {}
+    assert claims.wanted == {}
     assert not autopatch.is_active()
     assert target.ONCE["scale"](1) == 1
 

@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from yobx import autopatch
-from yobx.autopatch import control, fixtures, occupants
+from yobx.autopatch import fixtures, groups, occupants
 from yobx.helpers.patch_helper import PatchInfo
 from yobx.torch import apply_patches_for_model
 
@@ -186,7 +186,7 @@ def test_classes_that_come_and_go_are_not_kept():
 
 def test_nothing_is_noted_of_a_scope_that_has_ended(sandbox, target):
     with autopatch.activate(sandbox.family):
-        assert control._groups
-    assert control._groups == {}
-    assert control._shown == []
+        assert groups.known
+    assert groups.known == {}
+    assert groups._shown == []
     assert [occupant.placed for occupant in occupants._table.values() if occupant.entries] == []

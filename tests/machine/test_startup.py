@@ -12,7 +12,7 @@ import pytest
 NOTHING = "import sys; print('yobx' in sys.modules)"
 ENABLED = """
     import sys
-    machine = sys.modules.get("yobx.autopatch.control")
+    machine = sys.modules.get("yobx.autopatch.process")
     print([name for _, wanted in machine._enabled for name in wanted.families] if machine else "off")
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 from dispatchers import is_dispatcher
 from yobx import autopatch
-from yobx.autopatch import activation, control, families
+from yobx.autopatch import activation, families, process
 
 SOURCE = """
 def scale(x):
@@ -176,17 +176,17 @@ def test_threads_that_enable_and_disable_different_families_do_not_undo_each_oth
             assert any(info.family == name for info in autopatch.details())
             assert name in {patch.family for patch in activation.default.exporting.patches}
             autopatch.disable(name)
-            assert name not in {patch.family for patch in control._held}
+            assert name not in {patch.family for patch in process._held}
 
     together(*(lambda name=name: own(name) for name in names))
-    assert control._enabled == []
+    assert process._enabled == []
     assert activation.default.exporting.patches == ()
 
 
 def test_enable_in_many_threads_at_once_enables_once(sandbox, families_of_one_target):
     module, names = families_of_one_target
     together(*[lambda: autopatch.enable(names[0], scope="always")] * 12)
-    assert len(control._enabled) == 1
+    assert len(process._enabled) == 1
     assert module.shift(0) == names[0]
     together(*[autopatch.disable] * 12)
     assert not is_dispatcher(module.shift)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from yobx.autopatch import activation as _activation
 from yobx.autopatch import control as _control
 from yobx.autopatch import families as _families
+from yobx.autopatch import process as _process
 from yobx.autopatch.notices import PatchError
 
 # Not imported from `typing`, which takes longer to load at interpreter start than all of this package.
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from yobx.autopatch.patches import Patch
     from yobx.helpers.patch_helper import PatchDetails, PatchInfo
 
-SCOPES = _control.SCOPES
+SCOPES = _process.SCOPES
 
 __all__ = ["PatchError", "activate", "bind", "details", "disable", "enable", "is_active", "register", "suspend"]
 
@@ -39,9 +40,9 @@ def enable(*names: str, scope: str = "export") -> None:
     Raises:
         ValueError: for an unknown family, patch or scope; the message lists the valid ones.
     """
-    if scope not in _control.SCOPES:
-        raise ValueError(f"scope is {scope!r}; it is one of {', '.join(map(repr, _control.SCOPES))}")
-    _control.enable(_families.Selection.parse(names or _families.BUILT_IN), scope)
+    if scope not in _process.SCOPES:
+        raise ValueError(f"scope is {scope!r}; it is one of {', '.join(map(repr, _process.SCOPES))}")
+    _process.enable(_families.Selection.parse(names or _families.BUILT_IN), scope)
 
 
 def disable(*names: str) -> None:
@@ -52,7 +53,7 @@ def disable(*names: str) -> None:
     """
     for name in names:
         _families.get(name)
-    _control.disable(names)
+    _process.disable(names)
 
 
 def activate(*names: str) -> _control.Scope:
@@ -102,9 +103,9 @@ def is_active(name: str | None = None) -> bool:
 def details() -> PatchDetails:
     """Every patch that is enabled, or active in this thread, with its state and the reason for it."""
     chosen: dict[int, Patch] = {}
-    for scope in _control.SCOPES:
-        chosen.update((patch.number, patch) for patch in _control.wanted_by_process(scope, load=True))
-    _control.synchronise()
+    for scope in _process.SCOPES:
+        chosen.update((patch.number, patch) for patch in _process.wanted_by_process(scope, load=True))
+    _process.synchronise()
     for entry in _activation.state.stack:
         chosen.update((patch.number, patch) for patch in (entry.choice.patches if entry.choice else ()))
     return _control.details_of(list(chosen.values()), None)
@@ -123,4 +124,4 @@ def register(patches: PatchInfo | Iterable[PatchInfo]) -> None:
         if info.family in _families.BUILT_IN:
             _families.get(info.family).load()
         _families.declare(info.core)
-    _control.synchronise()
+    _process.synchronise()

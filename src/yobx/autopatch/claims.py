@@ -1,0 +1,152 @@
+"""Who wants which patch installed: the process, by ``enable``, and every open scope.
+
+A patch is installed when the first of them asks for it, as soon as its module is loaded, and removed when the last one
+has gone. Counts change under a lock; installing, which may import, happens outside it, and may be done by two threads
+at once: the second finds it done.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from yobx.autopatch import activation, dispatch, imports, marks, notices, occupants, patches
+from yobx.autopatch.occupants import lock
+
+TYPE_CHECKING = False  # see yobx.autopatch
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+
+    from yobx.autopatch.patches import Patch
+
+wanted: dict[str, dict[int, Patch]] = {}
+
+# The modules when nothing that is loaded was waited for any more.
+_looked_at: tuple[int, str | None] | None = None
+
+
+def acquire(asked: Iterable[Patch]) -> list[Patch]:
+    """Have patches installed, now or as soon as their modules load, until they are released as often.
+
+    Raises:
+        PatchError: in strict mode, when one cannot be installed; none of them is acquired then.
+    """
+    # What is meant for other versions never stands anywhere, however often it is asked for.
+    acquired = [patch for patch in asked if patch.state != patches.SKIPPED]
+    count(acquired)
+    try:
+        want(acquired)
+    except BaseException:
+        release(acquired)
+        raise
+    return acquired
+
+
+def count(acquired: Iterable[Patch]) -> None:
+    with lock:
+        for patch in acquired:
+            patch.users += 1
+            if patch.users == 1:
+                wanted.setdefault(patch.module, {})[patch.number] = patch
+
+
+def _attend() -> None:
+    """What goes with patches of any kind, as long as there are some."""
+    marks.observer.stand(bool(wanted))
+    # A patch may stand somewhere before torch is loaded, and be traced after it.
+    if wanted and not dispatch.torch_is_bound():
+        imports.after("torch.compiler", _torch_loaded)
+    else:
+        imports.forget("torch.compiler", _torch_loaded)
+
+
+def _torch_loaded(module: ModuleType) -> None:
+    dispatch.bind_torch()
+
+
+def release(acquired: Iterable[Patch]) -> None:
+    """Give back what ``acquire`` gave."""
+    wrong: BaseException | None = None
+    for patch in acquired:
+        # Whatever goes wrong with one, the others are given back.
+        try:
+            _release(patch)
+        except BaseException as error:
+            wrong = wrong or error
+    _attend()
+    if wrong is not None:
+        raise wrong
+
+
+def _release(patch: Patch) -> None:
+    with lock:
+        patch.users -= 1
+        if patch.users == 0:
+            module = wanted[patch.module]
+            del module[patch.number]
+            if not module:
+                del wanted[patch.module]
+                imports.forget(patch.module, _loaded)
+            patch.remove()
+
+
+def want(acquired: Iterable[Patch]) -> None:
+    global _looked_at
+    _attend()
+    loaded: dict[str, bool] = {}
+    for patch in acquired:
+        if patch.state == patches.INSTALLED:
+            continue
+        if patch.owner is None:
+            if patch.module not in loaded:
+                with lock:
+                    if not patch.users:
+                        continue
+                    imports.after(patch.module, _loaded)
+                loaded[patch.module] = imports.finished(patch.module)
+            if not loaded[patch.module]:
+                with lock:
+                    if patch.users:
+                        patch.wait()
+                _looked_at = None
+                continue
+        _install(patch)
+
+
+def install_late() -> None:
+    """Install what waits for a module that was loaded past our hook.
+
+    Another thread had found its loader before the hook was there, it was a lazy one, or somebody took our finder away.
+    """
+    global _looked_at
+    imports.watch()
+    if imports.latest() == _looked_at:
+        return
+    _looked_at = imports.latest()
+    for patch in [patch for waiting in list(wanted.values()) for patch in list(waiting.values())]:
+        if patch.state != patches.PENDING:
+            continue
+        if imports.finished(patch.module):
+            _install(patch)
+        elif patch.module in sys.modules:
+            _looked_at = None
+
+
+occupants.preparations.append(install_late)
+
+
+def _loaded(module: ModuleType) -> None:
+    for patch in list(wanted.get(module.__name__, {}).values()):
+        _install(patch, again=True)
+    if activation.active_numbers():
+        # Loaded inside a scope or an export: too late for its beginning, in time for the module's first use.
+        occupants.prepare()
+
+
+def _install(patch: Patch, again: bool = False) -> None:
+    try:
+        patch.install(again)
+    except notices.PatchError:
+        raise
+    except Exception as error:
+        patch.fail(error)
