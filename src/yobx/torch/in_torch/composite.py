@@ -13,7 +13,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import passing
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import broadcast_size, expression, has_broadcast, is_symbolic
+from yobx.torch.in_torch.sizes import expression, is_symbolic
 from yobx.torch.in_torch.tables import KernelSlot
 
 torch: Any = lazy("torch")
@@ -121,96 +121,6 @@ def linear(original: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     return torch.matmul(input, weight.t()) + bias
 
 
-def attention_with_a_mask_of_its_own() -> Reproducer:
-    class Attention(torch.nn.Module):
-        def forward(self, q, mask):
-            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
-
-    dynamic = torch.export.Dim.DYNAMIC
-    masks = [(3, 1, 4, 4), (1, 1, 4, 4), (3, 1, 1, 4)]
-    return Reproducer(
-        Attention(),
-        inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
-        dynamic_shapes=dict(q={0: dynamic, 2: dynamic}, mask={0: dynamic, 2: dynamic, 3: dynamic}),
-        accepts=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(*mask)) for mask in masks],
-        rejects=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(3, 1, 4, 5))],
-    )
-
-
-def _fits(size: Any, target: Any) -> bool:
-    """Whether the kernel finds without guarding that a dimension of the mask is the target's, or 1."""
-    if not is_symbolic(size):
-        return not is_symbolic(target) or (size == 1 and target.node.has_hint())
-    return bool(expression(size) == expression(target))
-
-
-@patch(
-    "torch:ops.aten.scaled_dot_product_attention.default",
-    family="torch",
-    name="attention_mask",
-    versions="torch>=2.13",
-    slots=lambda: [CompositeKernel(torch.ops.aten.scaled_dot_product_attention.default)],
-    around=True,
-    why="a mask may have the sizes of the scores or 1; the C++ kernel guards on which to choose its algorithm",
-    see="https://github.com/pytorch/pytorch/issues/180202",
-    obsolete="when the choice of the algorithm compares sizes without guarding",
-    reproducer=attention_with_a_mask_of_its_own,
-    group="zero_one",
-)
-def attention_mask(
-    original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
-) -> Any:
-    if attn_mask is not None and query.ndim == key.ndim == 4:
-        pairs = list(zip(attn_mask.shape, (*query.shape[:-1], key.shape[-2])[-attn_mask.ndim :]))
-        if not all(_fits(size, target) for size, target in pairs):
-            attn_mask = attn_mask.expand([size if _fits(size, target) else target for size, target in pairs])
-    return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
-
-
-def einsum_of_unrelated_batches() -> Reproducer:
-    class Einsum(torch.nn.Module):
-        def forward(self, a, b):
-            return torch.einsum("bij,bjk->bik", a, b)
-
-    return Reproducer(
-        Einsum(),
-        inputs=dict(a=torch.randn(2, 3, 4), b=torch.randn(2, 4, 5)),
-        dynamic_shapes=dict(a={0: torch.export.Dim.DYNAMIC}, b={0: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(a=torch.randn(n, 3, 4), b=torch.randn(m, 4, 5)) for n, m in ((3, 3), (1, 3), (3, 1))],
-        rejects=[dict(a=torch.randn(3, 3, 4), b=torch.randn(2, 4, 5))],
-    )
-
-
-@patch(
-    "torch:ops.aten.einsum.default",
-    family="torch",
-    name="einsum",
-    versions="torch>=2.9",
-    slots=lambda: [CompositeKernel(torch.ops.aten.einsum.default)],
-    around=True,
-    why="dimensions of one label broadcast; the C++ kernel demands that undecided ones be equal",
-    see="https://github.com/pytorch/pytorch/issues/181097",
-    obsolete="when torch gives an undecided broadcast a size of its own instead of a guard",
-    reproducer=einsum_of_unrelated_batches,
-    group="broadcast",
-)
-def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> Any:
-    labels = [part.strip() for part in equation.replace(" ", "").partition("->")[0].split(",")]
-    if len(labels) != len(tensors) or "." in equation or any(len(label) != tensor.ndim for label, tensor in zip(labels, tensors)):
-        return original(equation, tensors, path=path)
-    sizes: dict[str, Any] = {}
-    for label, tensor in zip(labels, tensors):
-        for name, size in zip(label, tensor.shape):
-            sizes[name] = broadcast_size(sizes.get(name, 1), size)
-    undecided = {name for name, size in sizes.items() if is_symbolic(size) and has_broadcast(size.node.expr)}
-    if undecided:
-        tensors = [
-            tensor.expand([sizes[n] if n in undecided else size for n, size in zip(label, tensor.shape)])
-            for label, tensor in zip(labels, tensors)
-        ]
-    return original(equation, tensors, path=path)
-
-
 def max_pooling_of_any_length() -> Reproducer:
     return Reproducer(
         torch.nn.MaxPool1d(2),
@@ -239,75 +149,67 @@ def max_pool1d(original: Any, self: Any, kernel_size: Any, *args: Any, **kwargs:
     return torch.ops.aten.max_pool1d_with_indices.default(self, kernel_size, *args, **kwargs)[0]
 
 
-def matmul_of_unrelated_batches() -> Reproducer:
-    class Matmul(torch.nn.Module):
-        def forward(self, a, b):
-            return a @ b
+def similarities_of_pairs() -> Reproducer:
+    class Similarity(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.cosine_similarity(x[:, None], x[None], dim=-1)
 
     return Reproducer(
-        Matmul(),
-        inputs=dict(a=torch.randn(1, 3, 4), b=torch.randn(2, 4, 5)),
-        dynamic_shapes=dict(a={0: torch.export.Dim.DYNAMIC}, b={0: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(a=torch.randn(n, 3, 4), b=torch.randn(m, 4, 5)) for n, m in ((2, 2), (3, 1), (1, 1))],
-        rejects=[dict(a=torch.randn(3, 3, 4), b=torch.randn(2, 4, 5))],
+        Similarity(),
+        inputs=dict(x=torch.randn(1, 8)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, 8)) for n in (4, 1)],
     )
 
 
 @patch(
-    "torch:ops.aten.matmul.default",
+    "torch:ops.aten.cosine_similarity.default",
     family="torch",
-    name="matmul",
-    versions="torch>=2.9,<2.13",
-    slots=lambda: [CompositeKernel(torch.ops.aten.matmul.default)],
+    name="cosine_similarity",
+    versions="torch>=2.9,<2.15",
+    slots=lambda: [CompositeKernel(torch.ops.aten.cosine_similarity.default)],
     around=True,
-    why="batches of undecided size broadcast; the original guards on their being different",
+    why="vectors of undecided sizes broadcast; the C++ kernel guards on whether they are equal",
     see="https://github.com/pytorch/pytorch/issues/181097",
-    obsolete="with torch 2.13, which asks without guarding",
-    reproducer=matmul_of_unrelated_batches,
+    obsolete="when torch gives an undecided broadcast a size of its own instead of a guard",
+    reproducer=similarities_of_pairs,
+    group="broadcast",
 )
-def matmul(original: Any, tensor1: Any, tensor2: Any, **kwargs: Any) -> Any:
-    if tensor1.ndim == tensor2.ndim == 3:
-        a, b = tensor1.shape[0], tensor2.shape[0]
-        size = broadcast_size(a, b)
-        if is_symbolic(size) and expression(a) != expression(b):
-            tensor1, tensor2 = tensor1.expand(size, -1, -1), tensor2.expand(size, -1, -1)
-    return original(tensor1, tensor2, **kwargs)
+def cosine_similarity(original: Any, x1: Any, x2: Any, *args: Any, **kwargs: Any) -> Any:
+    if list(map(expression, x1.shape)) != list(map(expression, x2.shape)):
+        x1, x2 = torch.broadcast_tensors(x1, x2)
+    return original(x1, x2, *args, **kwargs)
 
 
-def masked_attention_of_one_sequence() -> Reproducer:
-    class Attention(torch.nn.Module):
-        def forward(self, q, mask):
-            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask[: q.shape[0]])
+def rows_in_another_order() -> Reproducer:
+    class Sort(torch.nn.Module):
+        def forward(self, x):
+            return torch.take_along_dim(x, x.argsort(1), 1)
 
-    dynamic = torch.export.Dim.DYNAMIC
     return Reproducer(
-        Attention(),
-        inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
-        dynamic_shapes=dict(q={0: dynamic}, mask={0: dynamic}),
-        accepts=[dict(q=torch.randn(n, 2, 5, 8), mask=torch.randn(n, 1, 5, 5)) for n in (3, 1)],
+        Sort(),
+        inputs=dict(x=torch.randn(2, 5, 3)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m, 3)) for n, m in ((4, 7), (1, 1))],
     )
 
 
 @patch(
-    "torch:ops.aten.scaled_dot_product_attention.default",
+    "torch:ops.aten.take_along_dim.default",
     family="torch",
-    name="attention_of_one_sequence",
-    versions="torch>=2.9,<2.13",
-    slots=lambda: [CompositeKernel(torch.ops.aten.scaled_dot_product_attention.default)],
+    name="take_along_dim",
+    versions="torch>=2.13",
+    slots=lambda: [CompositeKernel(torch.ops.aten.take_along_dim.default)],
     around=True,
-    why="the C++ kernel asks of every size of the mask whether it is 1, and guards; the algorithm that needs no choice does not",
-    see="https://github.com/pytorch/pytorch/issues/180202",
-    obsolete="with torch 2.13, which asks last whether a size is 1",
-    reproducer=masked_attention_of_one_sequence,
-    group="zero_one",
+    why="the C++ kernel reads the sizes as plain ints, which fixes them to the sample's",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when take_along_dim in ATen keeps its sizes symbolic",
+    reproducer=rows_in_another_order,
 )
-def attention_of_one_sequence(
-    original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
-) -> Any:
-    if attn_mask is None or not any(is_symbolic(size) and not size.node.has_hint() for size in attn_mask.shape):
-        return attention_mask(original, query, key, value, attn_mask, dropout_p, *args, **kwargs)
-    if attn_mask.dtype is torch.bool:
-        bias = torch.zeros_like(attn_mask, dtype=query.dtype)
-        attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)
-    attention = torch.ops.aten._scaled_dot_product_attention_math.default
-    return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)[0]
+def take_along_dim(original: Any, self: Any, indices: Any, dim: Any = None) -> Any:
+    if dim is None or self.ndim != indices.ndim or not any(map(is_symbolic, (*self.shape, *indices.shape))):
+        return original(self, indices, dim)
+    sizes = list(torch.broadcast_shapes(*([*x.shape[:dim], 1, *x.shape[dim:][1:]] for x in (self, indices))))
+    kept, taken = list(sizes), list(sizes)
+    kept[dim], taken[dim] = self.shape[dim], indices.shape[dim]
+    return self.expand(kept).gather(dim, indices.expand(taken))

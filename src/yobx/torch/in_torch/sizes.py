@@ -101,7 +101,8 @@ def undecided(shape_env: Any, expr: Any) -> bool:
 def oblivious(shape_env: Any, question: Any) -> bool:
     """Whether a question with a default answer must get it where the sample would give another.
 
-    So must every question whether two sizes are equal, and every question about undecided sizes, unless torch's own rules hold.
+    So must every question whether two sizes are equal, every question about undecided sizes, and the order of two sizes
+    each made of others, as strides are, unless torch's own rules hold.
     """
     if any(follows_the_sample(shape_env, symbol) for symbol in question.free_symbols):
         return False
@@ -110,7 +111,11 @@ def oblivious(shape_env: Any, question: Any) -> bool:
         return True
     if any(_orders_strides(relation) for relation in relations):
         return True
-    return any(undecided(shape_env, side) for relation in relations for side in relation.args)
+    return any(
+        any(undecided(shape_env, side) for side in relation.args)
+        or not any(side.is_Symbol or side.is_number for side in relation.args)
+        for relation in relations
+    )
 
 
 def _orders_strides(relation: Any) -> bool:

@@ -1,0 +1,112 @@
+"""Composite kernels of attention: masks and batches whose sizes are undecided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.composite import CompositeKernel
+from yobx.torch.in_torch.sizes import broadcast_size, expression, is_symbolic
+
+torch: Any = lazy("torch")
+
+
+def attention_with_a_mask_of_its_own() -> Reproducer:
+    class Attention(torch.nn.Module):
+        def forward(self, q, mask):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+    dynamic = torch.export.Dim.DYNAMIC
+    masks = [(3, 1, 4, 4), (1, 1, 4, 4), (3, 1, 1, 4)]
+    return Reproducer(
+        Attention(),
+        inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
+        dynamic_shapes=dict(q={0: dynamic, 2: dynamic}, mask={0: dynamic, 2: dynamic, 3: dynamic}),
+        accepts=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(*mask)) for mask in masks],
+        rejects=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(3, 1, 4, 5))],
+    )
+
+
+def _fits(size: Any, target: Any) -> bool:
+    """Whether the kernel finds without guarding that a dimension of the mask is the target's, or 1."""
+    if not is_symbolic(size):
+        return not is_symbolic(target) or (size == 1 and target.node.has_hint())
+    return bool(expression(size) == expression(target))
+
+
+def _of_one_batch(*tensors: Any) -> Any:
+    """Queries, keys and values expanded to one batch where theirs broadcast: the kernel guards on whether they are equal."""
+    if len({tensor.ndim for tensor in tensors}) > 1 or tensors[0].ndim < 3:
+        return tensors
+    size: Any = 1
+    for tensor in tensors:
+        size = broadcast_size(size, tensor.shape[0]) if size is not None else None
+    if not is_symbolic(size) or all(expression(tensor.shape[0]) == expression(size) for tensor in tensors):
+        return tensors
+    return [tensor.expand(size, *[-1] * (tensor.ndim - 1)) for tensor in tensors]
+
+
+@patch(
+    "torch:ops.aten.scaled_dot_product_attention.default",
+    family="torch",
+    name="attention_mask",
+    versions="torch>=2.13",
+    slots=lambda: [CompositeKernel(torch.ops.aten.scaled_dot_product_attention.default)],
+    around=True,
+    why="a mask may have the sizes of the scores or 1, and batches broadcast; the C++ kernel guards on which to choose its algorithm",
+    see="https://github.com/pytorch/pytorch/issues/180202",
+    obsolete="when the choice of the algorithm compares sizes without guarding",
+    reproducer=attention_with_a_mask_of_its_own,
+    group="zero_one",
+)
+def attention_mask(
+    original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
+) -> Any:
+    query, key, value = _of_one_batch(query, key, value)
+    if attn_mask is not None and query.ndim == key.ndim == 4:
+        pairs = list(zip(attn_mask.shape, (*query.shape[:-1], key.shape[-2])[-attn_mask.ndim :]))
+        if not all(_fits(size, target) for size, target in pairs):
+            attn_mask = attn_mask.expand([size if _fits(size, target) else target for size, target in pairs])
+    return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+
+
+def masked_attention_of_one_sequence() -> Reproducer:
+    class Attention(torch.nn.Module):
+        def forward(self, q, mask):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask[: q.shape[0]])
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Attention(),
+        inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
+        dynamic_shapes=dict(q={0: dynamic}, mask={0: dynamic}),
+        accepts=[dict(q=torch.randn(n, 2, 5, 8), mask=torch.randn(n, 1, 5, 5)) for n in (3, 1)],
+    )
+
+
+@patch(
+    "torch:ops.aten.scaled_dot_product_attention.default",
+    family="torch",
+    name="attention_of_one_sequence",
+    versions="torch>=2.9,<2.13",
+    slots=lambda: [CompositeKernel(torch.ops.aten.scaled_dot_product_attention.default)],
+    around=True,
+    why="the C++ kernel asks of every size of the mask whether it is 1, and guards; the algorithm that needs no choice does not",
+    see="https://github.com/pytorch/pytorch/issues/180202",
+    obsolete="with torch 2.13, which asks last whether a size is 1",
+    reproducer=masked_attention_of_one_sequence,
+    group="zero_one",
+)
+def attention_of_one_sequence(
+    original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
+) -> Any:
+    if attn_mask is None or not any(is_symbolic(size) and not size.node.has_hint() for size in attn_mask.shape):
+        return attention_mask(original, query, key, value, attn_mask, dropout_p, *args, **kwargs)
+    if attn_mask.dtype is torch.bool:
+        bias = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)
+    query, key, value = _of_one_batch(query, key, value)
+    attention = torch.ops.aten._scaled_dot_product_attention_math.default
+    return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)[0]

@@ -1,0 +1,135 @@
+"""Composite kernels of contractions: labels, batches and summed dimensions whose sizes are undecided."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.composite import CompositeKernel
+from yobx.torch.in_torch.sizes import broadcast_size, expression, has_broadcast, is_symbolic
+
+torch: Any = lazy("torch")
+
+
+def einsum_of_unrelated_batches() -> Reproducer:
+    class Einsum(torch.nn.Module):
+        def forward(self, a, b):
+            return torch.einsum("bij,bjk->bik", a, b)
+
+    return Reproducer(
+        Einsum(),
+        inputs=dict(a=torch.randn(2, 3, 4), b=torch.randn(2, 4, 5)),
+        dynamic_shapes=dict(a={0: torch.export.Dim.DYNAMIC}, b={0: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(a=torch.randn(n, 3, 4), b=torch.randn(m, 4, 5)) for n, m in ((3, 3), (1, 3), (3, 1))],
+        rejects=[dict(a=torch.randn(3, 3, 4), b=torch.randn(2, 4, 5))],
+    )
+
+
+@patch(
+    "torch:ops.aten.einsum.default",
+    family="torch",
+    name="einsum",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.einsum.default)],
+    around=True,
+    why="dimensions of one label broadcast; the C++ kernel demands that undecided ones be equal",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="when torch gives an undecided broadcast a size of its own instead of a guard",
+    reproducer=einsum_of_unrelated_batches,
+    group="broadcast",
+)
+def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> Any:
+    labels = [part.strip() for part in equation.replace(" ", "").partition("->")[0].split(",")]
+    if len(labels) != len(tensors) or "." in equation or any(len(label) != tensor.ndim for label, tensor in zip(labels, tensors)):
+        return original(equation, tensors, path=path)
+    sizes: dict[str, Any] = {}
+    for label, tensor in zip(labels, tensors):
+        for name, size in zip(label, tensor.shape):
+            sizes[name] = broadcast_size(sizes.get(name, 1), size)
+    undecided = {name for name, size in sizes.items() if is_symbolic(size) and has_broadcast(size.node.expr)}
+    if undecided:
+        tensors = [
+            tensor.expand([sizes[n] if n in undecided else size for n, size in zip(label, tensor.shape)])
+            for label, tensor in zip(labels, tensors)
+        ]
+    return original(equation, tensors, path=path)
+
+
+def matmul_of_unrelated_batches() -> Reproducer:
+    class Matmul(torch.nn.Module):
+        def forward(self, a, b):
+            return a @ b
+
+    return Reproducer(
+        Matmul(),
+        inputs=dict(a=torch.randn(1, 3, 4), b=torch.randn(2, 4, 5)),
+        dynamic_shapes=dict(a={0: torch.export.Dim.DYNAMIC}, b={0: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(a=torch.randn(n, 3, 4), b=torch.randn(m, 4, 5)) for n, m in ((2, 2), (3, 1), (1, 1))],
+        rejects=[dict(a=torch.randn(3, 3, 4), b=torch.randn(2, 4, 5))],
+    )
+
+
+@patch(
+    "torch:ops.aten.matmul.default",
+    family="torch",
+    name="matmul",
+    versions="torch>=2.9,<2.13",
+    slots=lambda: [CompositeKernel(torch.ops.aten.matmul.default)],
+    around=True,
+    why="batches of undecided size broadcast; the original guards on their being different",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="with torch 2.13, which asks without guarding",
+    reproducer=matmul_of_unrelated_batches,
+)
+def matmul(original: Any, tensor1: Any, tensor2: Any, **kwargs: Any) -> Any:
+    if tensor1.ndim == tensor2.ndim == 3:
+        a, b = tensor1.shape[0], tensor2.shape[0]
+        size = broadcast_size(a, b)
+        if is_symbolic(size) and expression(a) != expression(b):
+            tensor1, tensor2 = tensor1.expand(size, -1, -1), tensor2.expand(size, -1, -1)
+    return original(tensor1, tensor2, **kwargs)
+
+
+def sum_over_two_dimensions() -> Reproducer:
+    class Contract(torch.nn.Module):
+        def forward(self, x):
+            return torch.tensordot(x, x, dims=([0, 1], [0, 1]))
+
+    return Reproducer(
+        Contract(),
+        inputs=dict(x=torch.randn(1, 5, 3)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m, 3)) for n, m in ((4, 7), (1, 1), (2, 1))],
+    )
+
+
+@patch(
+    "torch:ops.aten.tensordot.default",
+    family="torch",
+    name="tensordot",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.tensordot.default)],
+    around=True,
+    why="the C++ kernel sums dimensions of size 1 by themselves, and guards on which those are; a product of matrices sums any",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when tensordot in ATen asks without guarding",
+    reproducer=sum_over_two_dimensions,
+)
+def tensordot(original: Any, self: Any, other: Any, dims_self: Any, dims_other: Any) -> Any:
+    if not any(map(is_symbolic, (*self.shape, *other.shape))):
+        return original(self, other, dims_self, dims_other)
+    left, right = [i % self.ndim for i in dims_self], [i % other.ndim for i in dims_other]
+    sizes = [broadcast_size(self.shape[i], other.shape[j]) for i, j in zip(left, right)]
+    if len(left) != len(right) or None in sizes:
+        return original(self, other, dims_self, dims_other)
+    rows = [i for i in range(self.ndim) if i not in left]
+    columns = [j for j in range(other.ndim) if j not in right]
+    a = self.expand([sizes[left.index(i)] if i in left else size for i, size in enumerate(self.shape)])
+    b = other.expand([sizes[right.index(j)] if j in right else size for j, size in enumerate(other.shape)])
+    height, width = [self.shape[i] for i in rows], [other.shape[j] for j in columns]
+    inner = math.prod(sizes)
+    product = a.permute(*rows, *left).reshape(math.prod(height), inner) @ b.permute(*right, *columns).reshape(inner, math.prod(width))
+    return product.reshape(*height, *width)
