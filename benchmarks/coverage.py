@@ -3,8 +3,8 @@
     python -m benchmarks.coverage --json docs/data/coverage.json
     python -m benchmarks.coverage --tenth --ways patched
 
-Every case runs in a process of its own. Results are kept in a file next to the JSON, a line each: a run that was
-stopped goes on where it was.
+Every architecture has a process of its own for each of the ways, and another one when that breaks down. Results are
+kept in a file next to the JSON, a line each: a run that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -43,23 +43,30 @@ def cases(ways: list[str]) -> list[Case]:
     return [(model, scenario, way) for way in ways for model, scenario in pairs]
 
 
-def run(case: Case, timeout: int) -> dict[str, Any]:
-    """One case in a new process."""
-    model, scenario, way = case
+def run(model: str, way: str, scenarios: list[str], timeout: int) -> list[dict[str, Any]]:
+    """One architecture in some scenarios, in a new process: what that did not come to is left to another."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("YOBX_")}
     environment.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     if WAYS[way]:
         environment["YOBX_PATCH"] = str(WAYS[way])
-    command = [sys.executable, "-m", "benchmarks.coverage_case", model, scenario]
+    command = [sys.executable, "-m", "benchmarks.coverage_case", model, *scenarios]
     command += ["--exporter"] if way == "exporter" else []
-    result: dict[str, Any] = {"model": model, "scenario": scenario, "stage": "crash", "why": ""}
+    failed = {"stage": "crash", "why": ""}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=timeout)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
-        result = json.loads(lines[-1].removeprefix("RESULT ")) if lines else {**result, "why": done.stderr[-200:]}
-    except subprocess.TimeoutExpired:
-        result.update(stage="timeout", why=f"more than {timeout} s")
-    return {**result, "way": way}
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, timeout=timeout * len(scenarios)
+        )
+        printed, failed["why"] = done.stdout, done.stderr[-200:]
+    except subprocess.TimeoutExpired as error:
+        printed = error.stdout.decode() if error.stdout else ""
+        failed = {"stage": "timeout", "why": f"more than {timeout} s"}
+    lines = [line.removeprefix("RESULT ") for line in printed.splitlines() if line.startswith("RESULT ")]
+    results = [{**json.loads(line), "way": way} for line in lines]
+    if len(results) == len(scenarios):
+        return results
+    culprit, *rest = scenarios[len(results) :]
+    results.append({"model": model, "scenario": culprit, **failed, "way": way})
+    return results + (run(model, way, rest, timeout) if rest else [])
 
 
 def summary(results: list[dict[str, Any]]) -> str:
@@ -95,13 +102,16 @@ def main() -> int:
     kept = options.json.with_suffix(".jsonl")
     results = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     known = {(result["model"], result["scenario"], result["way"]) for result in results}
-    missing = [case for case in wanted if case not in known]
+    missing: dict[tuple[str, str], list[str]] = {}
+    for model, scenario, way in wanted:
+        if (model, scenario, way) not in known:
+            missing.setdefault((model, way), []).append(scenario)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, kept.open("a") as file:
-        runs = pool.map(lambda case: run(case, options.timeout), missing)
-        for result in tqdm(runs, total=len(missing), disable=not sys.stderr.isatty()):
-            file.write(json.dumps(result) + "\n")
+        runs = pool.map(lambda item: run(*item[0], item[1], options.timeout), missing.items())
+        for found in tqdm(runs, total=len(missing), disable=not sys.stderr.isatty()):
+            file.writelines(json.dumps(result) + "\n" for result in found)
             file.flush()
-            results.append(result)
+            results += found
     results = [result for result in results if (result["model"], result["scenario"], result["way"]) in set(wanted)]
     print(summary(results))
     import torch

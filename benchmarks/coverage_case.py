@@ -1,4 +1,4 @@
-"""One architecture in one scenario, as an ordinary export script: prints one line of JSON.
+"""One architecture in some scenarios, as an ordinary export script: prints one line of JSON for each.
 
 The patches are whatever ``YOBX_PATCH`` says; ``--exporter`` goes through transformers' own ``DynamoExporter``.
 """
@@ -82,9 +82,11 @@ def _line(error: Exception) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model_type")
-    parser.add_argument("scenario")
+    parser.add_argument("scenarios", nargs="+")
     parser.add_argument("--exporter", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
-    print("RESULT " + json.dumps(outcome(options.model_type, options.scenario, options.exporter)), flush=True)
+    for scenario in options.scenarios:
+        print("RESULT " + json.dumps(outcome(options.model_type, scenario, options.exporter)), flush=True)
+        torch.compiler.reset()

@@ -9,7 +9,7 @@ import textwrap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from yobx.autopatch import activation, control, families, imports, occupants
+from yobx.autopatch import activation, control, families, imports, occupants, versions
 from yobx.autopatch.notices import PatchError
 from yobx.autopatch.patches import INSTALLED, PENDING, Patch
 from yobx.helpers.patch_details import PatchDetails
@@ -96,8 +96,6 @@ class PatchInfo:
             try:
                 original = slots.unwrap(slots.find(owner, core.steps).get())[0]
             except slots.TargetError as error:
-                from yobx.autopatch import versions
-
                 message = f"cannot patch {target} ({versions.installed(core.module)}): {error}"
                 kind = AttributeError if "has no" in message else TypeError
                 raise kind(message) from None
@@ -244,7 +242,8 @@ class PatchInfo:
     def _new_source(self, original: Any) -> list[str] | None:
         """The text that runs instead of the original, be it the replacement's or what the replacement makes of it."""
         write = getattr(self.patch, "new_source", None)
-        if write is None or source_of(original) is None:
+        # An original of other versions than it is for need not have the passages that it replaces.
+        if write is None or source_of(original) is None or versions.conflict(self.versions) is not None:
             return source_of(self.patch)
         lines = write(original).splitlines()
         for helper in getattr(self.patch, "helpers", ()):
