@@ -110,6 +110,20 @@ def test_a_scope_is_a_decorator_that_nests_and_recurses(sandbox, target):
     assert target.scale(1) == 2
 
 
+def test_a_scope_is_no_decorator_of_what_runs_after_its_call(sandbox, target):
+    async def coroutine(): ...
+
+    def generator():
+        yield
+
+    async def both():
+        yield
+
+    for function in (coroutine, generator, both):
+        with pytest.raises(TypeError, match=f"{function.__name__} is a generator or a coroutine function"):
+            autopatch.activate(sandbox.family)(function)
+
+
 def test_an_open_scope_cannot_be_entered_again_and_a_closed_one_can(sandbox, target):
     scope = autopatch.activate(sandbox.family)
     with scope:

@@ -29,6 +29,23 @@ class Scope(ContextDecorator):
         self._activation: activation.Activation | None = None
         self._group: groups.Group | None = None
 
+    def __call__(self, func: Callable[..., Any]) -> Any:
+        """The function, with the patches active while it runs.
+
+        Raises:
+            TypeError: for a generator or a coroutine function, whose call ends before its body begins.
+        """
+        # Not imported at interpreter start.
+        import inspect
+
+        kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+        if any(kind(func) for kind in kinds):
+            raise TypeError(
+                f"{func.__qualname__} is a generator or a coroutine function: its call ends before its body begins. "
+                "Open the scope inside it, in a `with` block that no `yield` or `await` leaves open"
+            )
+        return super().__call__(func)
+
     def _recreate_cm(self) -> Scope:
         return Scope(self._wanted)
 
