@@ -117,6 +117,11 @@ def claim(slot: slots.Slot, make: Callable[[slots.Slot], Occupant] = Occupant) -
     return occupant
 
 
+def stands_for(slot: slots.Slot, occupant: Occupant) -> bool:
+    """Whether ``claim`` would give this occupant."""
+    return _table.get(slot.key()) is occupant and occupant.unchanged(slot)
+
+
 def reclaim() -> None:
     """Let the dispatchers stand again where another patcher, leaving, has put the original back over them."""
     with lock:

@@ -10,7 +10,7 @@ from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import CodeType
     from typing import Any
 
@@ -189,31 +189,35 @@ class Patch:
         self._say()
 
     def _claim(self, places: list[slots.Slot]) -> None:
+        make = decorators.Decorator if self.decorator else occupants.Occupant
+        self._stand(occupants.claim(place, make) for place in places)
+        self._known = list(zip(places, self._places))
+        self._life = self._life_of_module()
+        for occupant in self._places:
+            occupants.aliases.track(occupant)
+
+    def _stand(self, found: Iterable[occupants.Occupant]) -> None:
+        """Enter at every place, or at none."""
         global _changes
         _changes += 1
         try:
-            for place in places:
-                occupant = occupants.claim(place, decorators.Decorator if self.decorator else occupants.Occupant)
+            for occupant in found:
                 self._places.append(occupant)
                 occupant.enter(self)
         except BaseException:
             self.vacate()
             raise
-        self._known = list(zip(places, self._places))
-        self._life = self._life_of_module()
-        for occupant in self._places:
-            occupants.aliases.track(occupant)
 
     def _claim_known(self) -> bool:
         """Stand again where the patch stood before, when nothing has changed there."""
         with lock:
             if self._places:
                 return True
-            if not self.users or not self._known or not all(place.unchanged(slot) for slot, place in self._known):
+            if not self.users or not self._known or self._life is not self._life_of_module():
                 return False
-            if self._life is not self._life_of_module():
+            if not all(occupants.stands_for(slot, place) for slot, place in self._known):
                 return False
-            self._claim([slot for slot, _ in self._known])
+            self._stand(place for _, place in self._known)
             self._note(INSTALLED, f"stands in {len(self._places)} places")
         return True
 
