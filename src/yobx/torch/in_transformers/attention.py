@@ -210,7 +210,8 @@ def sdpa_attention_forward_v4(
             " Please set your attention to `eager` if you want any of these features."
         )
     sdpa_kwargs = {}
-    if hasattr(module, "num_key_value_groups"):
+    # Keys that are as many as the queries already stay so whether there is a mask or not
+    if hasattr(module, "num_key_value_groups") and key.shape[1] != query.shape[1]:
         if not use_gqa_in_sdpa(attention_mask, key):
             key = repeat_kv(key, module.num_key_value_groups)
             value = repeat_kv(value, module.num_key_value_groups)

@@ -19,6 +19,7 @@ scan_op: Any = lazy("torch._higher_order_ops.scan:scan_op")
 
 LOOP = r"for (?:i|index) in range\(seq_len\):\n(?:.*\n)*?\s*scan_output = torch\.stack\(scan_outputs, dim=-1\)"
 V4 = {
+    "falcon_mamba": "FalconMambaMixer",
     "jamba": "JambaMambaMixer",
     "mamba": "MambaMixer",
 }
@@ -165,6 +166,66 @@ def a_mask_and_states_of_equal_sizes(model: str) -> Any:
     return mask_and_states_of_equal_sizes
 
 
+def a_mask_and_states_from_one_row(model: str) -> Any:
+    def mask_and_states_from_one_row() -> Reproducer:
+        """The same, exported from a single row, which is not masked."""
+        import importlib
+
+        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+
+        class Masked(torch.nn.Module):
+            def forward(self, x, attention_mask):
+                return module.apply_mask_to_padding_states(x, attention_mask)
+
+        dynamic = torch.export.Dim.DYNAMIC
+
+        def inputs(batch, length):
+            mask = (torch.arange(length) > 1).long().expand(batch, -1)
+            return dict(x=torch.randn(batch, length, 4), attention_mask=mask)
+
+        return Reproducer(
+            Masked(),
+            inputs=inputs(1, 5),
+            dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, attention_mask={0: dynamic, 1: dynamic}),
+            accepts=[inputs(3, 9), inputs(1, 2), inputs(2, 1)],
+        )
+
+    return mask_and_states_from_one_row
+
+
+def a_mask_with_and_without_padding(model: str, method: str) -> Any:
+    def mask_with_and_without_padding() -> Reproducer:
+        """The mask of the new tokens, which eager leaves out where it hides nothing."""
+        import importlib
+
+        name, _, function = method.partition(".")
+        cls = getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), name)
+
+        class Masked(torch.nn.Module):
+            def forward(self, x, attention_mask, cache_position):
+                mask = getattr(cls, function)(None, attention_mask, cache_position)
+                return x if mask is None else x * mask
+
+        dynamic = torch.export.Dim.DYNAMIC
+
+        def inputs(batch, length, past, seen=0):
+            mask = (torch.arange(past + length) >= seen).long().expand(batch, -1)
+            return dict(
+                x=torch.randn(batch, length), attention_mask=mask, cache_position=torch.arange(length) + past
+            )
+
+        return Reproducer(
+            Masked(),
+            inputs=inputs(2, 5, 0, 2),
+            dynamic_shapes=dict(
+                x={0: dynamic, 1: dynamic}, attention_mask={0: dynamic, 1: dynamic}, cache_position={0: dynamic}
+            ),
+            accepts=[inputs(3, 9, 0), inputs(1, 4, 0, 3), inputs(2, 1, 6, 2)],
+        )
+
+    return mask_with_and_without_padding
+
+
 def apply_mask_to_padding_states(hidden_states, attention_mask):
     """
     Tunes out the hidden states for padding tokens, see https://github.com/state-spaces/mamba/issues/66
@@ -189,3 +250,58 @@ for _model in ("falcon_mamba", "mamba"):
         obsolete="when the model masks with create_recurrent_attention_mask, as the others do",
         reproducer=a_mask_and_states_of_equal_sizes(_model),
     )(apply_mask_to_padding_states)
+
+
+def apply_mask_to_padding_states_v4(hidden_states, attention_mask):
+    """
+    Tunes out the hidden states for padding tokens, see https://github.com/state-spaces/mamba/issues/66
+    """
+    if attention_mask is not None:
+        dtype = hidden_states.dtype
+        # A single row, or a single token, is not masked
+        least = torch.sym_min(attention_mask.shape[0], attention_mask.shape[1])
+        attention_mask = (attention_mask + (2 - torch.sym_min(least, 2))).clamp(max=1)
+        attention_mask = attention_mask.expand(hidden_states.shape[:2])
+        hidden_states = (hidden_states * attention_mask[:, :, None]).to(dtype)
+
+    return hidden_states
+
+
+for _model in ("bamba", "falcon_h1", "granitemoehybrid", "lfm2", "mamba2", "qwen3_next"):
+    patch(
+        f"transformers.models.{_model}.modeling_{_model}:apply_mask_to_padding_states",
+        family="transformers",
+        name=f"padding_of_{_model}_v4",
+        versions="transformers>=4.57,<5.0",
+        why="whether there is one row or several is asked in Python, so the program is for one or for several",
+        obsolete="with transformers 5, which does not ask",
+        reproducer=a_mask_and_states_from_one_row(_model),
+    )(apply_mask_to_padding_states_v4)
+
+
+def update_mask(original, self, attention_mask, cache_position):
+    if attention_mask is None or not torch.compiler.is_exporting():
+        return original(self, attention_mask, cache_position)
+    # Of the new tokens, and of none where there are older ones
+    length = cache_position.shape[0]
+    positions = torch.arange(length, device=attention_mask.device) + (attention_mask.shape[1] - length)
+    return torch.where(cache_position[0] > 0, 1, attention_mask[:, positions])
+
+
+for _model, _method in {
+    "bamba": "BambaModel._update_mamba_mask",
+    "falcon_h1": "FalconH1Model._update_mamba_mask",
+    "granitemoehybrid": "GraniteMoeHybridModel._update_mamba_mask",
+    "jamba": "JambaModel._update_mamba_mask",
+    "qwen3_next": "Qwen3NextModel._update_linear_attn_mask",
+}.items():
+    patch(
+        f"transformers.models.{_model}.modeling_{_model}:{_method}",
+        family="transformers",
+        name=f"mask_of_{_model}",
+        around=True,
+        versions="transformers>=4.57,<5.0",
+        why="whether the mask hides anything, and whether there are older tokens, is asked of data",
+        obsolete="with transformers 5, whose create_recurrent_attention_mask has a patch of its own",
+        reproducer=a_mask_with_and_without_padding(_model, _method),
+    )(update_mask)
