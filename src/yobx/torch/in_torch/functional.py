@@ -49,7 +49,7 @@ def numbers_from_zero_to_one() -> Reproducer:
     obsolete="when scaled_dot_product_attention takes a SymBool",
     reproducer=causal_unless_one_step,
 )
-def attention_flag(
+def scaled_dot_product_attention(
     original: Any,
     query: Any,
     key: Any,
@@ -60,12 +60,13 @@ def attention_flag(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    if isinstance(is_causal, torch.SymBool) and attn_mask is None:
+    # To Dynamo a comparison of sizes is a bool, though neither True nor False.
+    if not (is_causal is True or is_causal is False) and attn_mask is None:
         flag = torch.full((), is_causal, dtype=torch.bool, device=query.device)
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril() | ~flag
         is_causal = False
     return original(
-        query, key, value, attn_mask, dropout_p, bool(is_causal), scale=scale, enable_gqa=enable_gqa
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
 
 
