@@ -1,0 +1,60 @@
+"""The least size of a dimension, which a sample of at least two makes 2 while the program is traced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+
+torch: Any = lazy("torch")
+
+# Where no least size is declared. The program is let down to 0 in the end, but for what was derived from it.
+ASSUMED = 2
+
+
+def a_sum_of_sizes_within_a_third() -> Reproducer:
+    """A slice as long as two inputs together, as of a mask over past and new tokens."""
+
+    class Sliced(torch.nn.Module):
+        def forward(self, past, new, mask):
+            length = past.shape[0] + new.shape[0]
+            torch._check(length <= mask.shape[0])
+            return torch.cat([past, new]) * mask[:length]
+
+    dynamic = torch.export.Dim.DYNAMIC
+
+    def inputs(past, new, mask):
+        return dict(past=torch.randn(past), new=torch.randn(new), mask=torch.randn(mask))
+
+    return Reproducer(
+        Sliced(),
+        inputs=inputs(5, 3, 8),
+        dynamic_shapes=dict(past={0: dynamic}, new={0: dynamic}, mask={0: dynamic}),
+        accepts=[inputs(1, 1, 2), inputs(1, 2, 3), inputs(7, 2, 12)],
+        rejects=[inputs(5, 3, 7)],
+    )
+
+
+@patch(
+    "torch.fx.experimental.symbolic_shapes:ShapeEnv._refine_ranges",
+    family="torch",
+    name="refine_ranges",
+    around=True,
+    versions="torch>=2.9",
+    why="a relation of sizes that are assumed to be 2 or more becomes a least size of one of them, and rejects 0 and 1",
+    obsolete="when the sizes 0 and 1 of a sample are not special in torch.export",
+    reproducer=a_sum_of_sizes_within_a_third,
+)
+def refine_ranges(original, self, expr):
+    symbols = self.simplify(expr).free_symbols
+    if len(symbols) > 1 and all(_has_assumed_range(self, symbol) for symbol in symbols):
+        # The guard stays; only the bounds that follow from it are not drawn
+        return None
+    return original(self, expr)
+
+
+def _has_assumed_range(shape_env: Any, symbol: Any) -> bool:
+    bounds = shape_env.var_to_range.get(symbol)
+    return symbol in shape_env.var_to_sources and bounds is not None and bounds.lower == ASSUMED
