@@ -6,6 +6,7 @@ import importlib
 
 import pytest
 
+from dispatchers import is_dispatcher
 from yobx import autopatch
 
 DECORATOR = """
@@ -89,15 +90,19 @@ def test_classes_made_before_and_after_are_covered_and_given_back(sandbox, decor
         assert vars(module.Plain)["forward"] is bodies[0]
 
 
-def test_a_class_made_inside_a_scope_keeps_the_original_after_it(sandbox, decorator):
+def test_a_class_made_inside_a_scope_has_the_original_after_it(sandbox, decorator):
     importlib.import_module(decorator)
     with autopatch.activate(sandbox.family):
         module = sandbox.load(CLASSES.format(decorator), "late")
         assert results(module) == REPLACED
     assert results(module) == ORIGINAL
+    plain, covered = vars(module.Plain)["forward"], vars(module.Covered)["forward"]
+    assert not is_dispatcher(plain)
+    assert not any(is_dispatcher(cell.cell_contents) for cell in covered.__closure__)
     with autopatch.activate(sandbox.family):
         assert results(module) == REPLACED
     assert results(module) == ORIGINAL
+    assert vars(module.Plain)["forward"] is plain
 
 
 def test_a_class_that_reaches_the_decorator_through_its_module_is_covered(sandbox, decorator):
