@@ -121,34 +121,6 @@ def linear(original: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     return torch.matmul(input, weight.t()) + bias
 
 
-def max_pooling_of_any_length() -> Reproducer:
-    return Reproducer(
-        torch.nn.MaxPool1d(2),
-        inputs=dict(input=torch.randn(2, 4, 10)),
-        dynamic_shapes=dict(input={0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(input=torch.randn(n, 4, m)) for n, m in ((3, 7), (1, 2))],
-        rejects=[dict(input=torch.randn(3, 4, 1))],
-    )
-
-
-@patch(
-    "torch:ops.aten.max_pool1d.default",
-    family="torch",
-    name="max_pool1d",
-    versions="torch>=2.9",
-    slots=lambda: [CompositeKernel(torch.ops.aten.max_pool1d.default)],
-    around=True,
-    why="the C++ kernel reads the length as a plain int, which fixes it to the sample's",
-    see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="when max_pool1d in ATen keeps its sizes symbolic",
-    reproducer=max_pooling_of_any_length,
-)
-def max_pool1d(original: Any, self: Any, kernel_size: Any, *args: Any, **kwargs: Any) -> Any:
-    if not is_symbolic(self.shape[-1]):
-        return original(self, kernel_size, *args, **kwargs)
-    return torch.ops.aten.max_pool1d_with_indices.default(self, kernel_size, *args, **kwargs)[0]
-
-
 def similarities_of_pairs() -> Reproducer:
     class Similarity(torch.nn.Module):
         def forward(self, x):

@@ -12,6 +12,7 @@ from yobx.helpers.reproducer import Outcome, Reproducer
 from yobx.torch.in_torch.sizes import expression, has_broadcast, samples
 
 torch: Any = lazy("torch")
+sympy_functions: Any = lazy("torch.utils._sympy.functions")
 
 
 class Refused(Reproducer):
@@ -23,13 +24,13 @@ class Refused(Reproducer):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 torch._inductor.aoti_compile_and_package(program, package_path=os.path.join(folder, "program.pt2"))
-            except UndecidedBroadcastError:
+            except WronglyCompiledError:
                 return Outcome("general")
         return Outcome("narrow", ("compiled, to a program that gives wrong shapes",))
 
 
-class UndecidedBroadcastError(RuntimeError):
-    """AOTInductor would take a broadcast for what it was in the sample."""
+class WronglyCompiledError(RuntimeError):
+    """AOTInductor takes sizes for what they were in the sample, and says nothing."""
 
 
 def sum_of_unrelated_sizes() -> Reproducer:
@@ -59,6 +60,8 @@ def why_wrong(graph: Any) -> str | None:
         expr = expression(size)
         if has_broadcast(expr):
             return f"node {node.name} broadcasts sizes whose relation is left open ({expr})"
+        if isinstance(node.meta["val"], torch.Tensor) and expr.has(sympy_functions.Max, sympy_functions.Min):
+            return f"node {node.name} has the larger or the smaller of two sizes ({expr})"
         sample = samples(size.node.shape_env)
         for symbol in expr.free_symbols:
             if node.op == "placeholder" and sample.get(symbol) in (0, 1):
@@ -66,22 +69,35 @@ def why_wrong(graph: Any) -> str | None:
     return None
 
 
+def fixed(graph: Any) -> Any:
+    """The sizes of the inputs that have become numbers, in words; asked before and after, as nobody checks the guards."""
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        for i, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            if isinstance(size, torch.SymInt) and expression(size).is_number:
+                yield f"{node.name}.shape[{i}] is fixed to {expression(size)}"
+
+
 @patch(
     "torch._inductor:_aoti_compile_and_package_inner",
     family="torch",
     name="aoti_compile",
     versions="torch>=2.9",
-    why="AOTInductor takes a broadcast for what it was in the sample and computes wrong shapes: the program is refused",
-    obsolete="when AOTInductor guards on, or leaves open, what it takes for a broadcast",
+    why="AOTInductor takes sizes for what they were in the sample and computes wrong shapes: the program is refused",
+    obsolete="when AOTInductor checks the guards that it makes",
     reproducer=sum_of_unrelated_sizes,
     around=True,
 )
 def aoti_compile(original: Any, gm: Any, args: Any, kwargs: Any = None, **options: Any) -> Any:
     wrong = why_wrong(gm.graph)
-    if wrong is not None:
-        raise UndecidedBroadcastError(
-            f"AOTInductor of torch {torch.__version__} would compute this program wrongly: {wrong}. "
-            "Run it by ExportedProgram.module() or through ONNX, or export it from a larger sample "
-            "whose sizes do not broadcast."
-        )
-    return original(gm, args, kwargs, **options)
+    if wrong is None:
+        before = set(fixed(gm.graph))
+        compiled = original(gm, args, kwargs, **options)
+        wrong = next((one for one in fixed(gm.graph) if one not in before), None)
+        if wrong is None:
+            return compiled
+    raise WronglyCompiledError(
+        f"AOTInductor of torch {torch.__version__} computes this program wrongly: {wrong}. "
+        "Run it by ExportedProgram.module() or through ONNX, or export it from a larger sample "
+        "whose sizes do not broadcast."
+    )
