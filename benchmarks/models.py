@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -100,12 +99,17 @@ def figures(pairs: int = 15) -> Iterator[Figure]:
             shapes = ({0: torch.export.Dim.DYNAMIC},)
             torch.export.export(module, (sample,), dynamic_shapes=shapes, strict=False)
 
-        one = paired("", "ratio", 1.05, _timed(export, False), _timed(export, True), pairs)
-        overall.values.append(statistics.median(one.values))
-        overall.plain += one.plain
-        overall.patched += one.patched
+        _add(overall, _timed(export, False), _timed(export, True), pairs)
     yield overall
     yield marking(pairs)
+
+
+def _add(overall: Figure, plain: Sample, patched: Sample, pairs: int) -> None:
+    """One more thing to a figure whose values are the medians of several."""
+    one = paired(overall.what, overall.unit, overall.bar, plain, patched, pairs)
+    overall.values.append(one.median)
+    overall.plain += one.plain
+    overall.patched += one.patched
 
 
 def marking(pairs: int) -> Figure:
@@ -123,8 +127,5 @@ def marking(pairs: int) -> Figure:
             finally:
                 marks.switch(before)
 
-        one = paired("", "ratio", 1.03, partial(export, False), partial(export, True), pairs)
-        figure.values.append(statistics.median(one.values))
-        figure.plain += one.plain
-        figure.patched += one.patched
+        _add(figure, partial(export, False), partial(export, True), pairs)
     return figure

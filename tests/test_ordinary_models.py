@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 
+from benchmarks.models import exported
 from yobx import autopatch
 from yobx.autopatch import versions
 from yobx.torch import verify
@@ -17,46 +17,6 @@ ARCHITECTURES = {
     "nocache": ("llama", "opt", "qwen2"),
     "seq2seq": ("bart", "t5"),
     "speech": ("whisper",),
-}
-
-
-class Residual(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
-
-    def forward(self, x):
-        return x + self.inner(x)
-
-
-class SelfAttention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
-
-    def forward(self, x):
-        return self.attention(x, x, x, need_weights=False)[0]
-
-
-def small(*layers):
-    return layers[0] if len(layers) == 1 else nn.Sequential(*layers)
-
-
-SMALL = {
-    "mlp": lambda: (small(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)), (3, 16)),
-    "cnn": lambda: (
-        small(nn.Conv2d(4, 8, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 5)),
-        (2, 4, 8, 8),
-    ),
-    "residual": lambda: (small(Residual(), Residual()), (2, 4, 8, 8)),
-    "group_norm": lambda: (small(nn.Conv2d(4, 8, 3), nn.GroupNorm(2, 8), nn.SiLU()), (2, 4, 8, 8)),
-    "pooling": lambda: (small(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3)), (2, 4, 8, 8)),
-    "upsampling": lambda: (small(nn.Upsample(scale_factor=2), nn.Conv2d(4, 4, 3)), (2, 4, 8, 8)),
-    "attention": lambda: (SelfAttention(), (2, 6, 16)),
-    "encoder": lambda: (
-        nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False),
-        (2, 6, 16),
-    ),
 }
 
 
@@ -97,11 +57,11 @@ def left_as_it_is(model, args, kwargs, shapes):
     return plain, patched
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", exported())
 def test_a_small_module_has_the_same_nodes(name):
     torch.manual_seed(0)
-    model, shape = SMALL[name]()
-    programs = left_as_it_is(model.eval(), (torch.randn(shape),), {}, ({0: torch.export.Dim("batch")},))
+    model, sample = exported()[name]
+    programs = left_as_it_is(model.eval(), (sample,), {}, ({0: torch.export.Dim("batch")},))
     plain = programs[0].run_decompositions()
     with autopatch.activate():
         patched = programs[1].run_decompositions()

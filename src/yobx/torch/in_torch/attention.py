@@ -8,7 +8,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.composite import CompositeKernel
-from yobx.torch.in_torch.sizes import broadcast_size, expression, is_symbolic
+from yobx.torch.in_torch.sizes import expression, is_symbolic, of_one_batch
 
 torch: Any = lazy("torch")
 
@@ -36,18 +36,6 @@ def _fits(size: Any, target: Any) -> bool:
     return bool(expression(size) == expression(target))
 
 
-def _of_one_batch(*tensors: Any) -> Any:
-    """Queries, keys and values expanded to one batch where theirs broadcast: the kernel guards on whether they are equal."""
-    if len({tensor.ndim for tensor in tensors}) > 1 or tensors[0].ndim < 3:
-        return tensors
-    size: Any = 1
-    for tensor in tensors:
-        size = broadcast_size(size, tensor.shape[0]) if size is not None else None
-    if not is_symbolic(size) or all(expression(tensor.shape[0]) == expression(size) for tensor in tensors):
-        return tensors
-    return [tensor.expand(size, *[-1] * (tensor.ndim - 1)) for tensor in tensors]
-
-
 @patch(
     "torch:ops.aten.scaled_dot_product_attention.default",
     family="torch",
@@ -64,7 +52,7 @@ def _of_one_batch(*tensors: Any) -> Any:
 def attention_mask(
     original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
 ) -> Any:
-    query, key, value = _of_one_batch(query, key, value)
+    query, key, value = of_one_batch(query, key, value)
     if attn_mask is not None and query.ndim == key.ndim == 4:
         pairs = list(zip(attn_mask.shape, (*query.shape[:-1], key.shape[-2])[-attn_mask.ndim :]))
         if not all(_fits(size, target) for size, target in pairs):
@@ -107,6 +95,6 @@ def attention_of_one_sequence(
     if attn_mask.dtype is torch.bool:
         bias = torch.zeros_like(attn_mask, dtype=query.dtype)
         attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)
-    query, key, value = _of_one_batch(query, key, value)
+    query, key, value = of_one_batch(query, key, value)
     attention = torch.ops.aten._scaled_dot_product_attention_math.default
     return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)[0]

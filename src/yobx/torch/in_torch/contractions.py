@@ -9,7 +9,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.composite import CompositeKernel
-from yobx.torch.in_torch.sizes import broadcast_size, expression, has_broadcast, is_symbolic
+from yobx.torch.in_torch.sizes import broadcast_size, has_broadcast, is_symbolic, of_one_batch
 
 torch: Any = lazy("torch")
 
@@ -86,10 +86,7 @@ def matmul_of_unrelated_batches() -> Reproducer:
 )
 def matmul(original: Any, tensor1: Any, tensor2: Any, **kwargs: Any) -> Any:
     if tensor1.ndim == tensor2.ndim == 3:
-        a, b = tensor1.shape[0], tensor2.shape[0]
-        size = broadcast_size(a, b)
-        if is_symbolic(size) and expression(a) != expression(b):
-            tensor1, tensor2 = tensor1.expand(size, -1, -1), tensor2.expand(size, -1, -1)
+        tensor1, tensor2 = of_one_batch(tensor1, tensor2)
     return original(tensor1, tensor2, **kwargs)
 
 

@@ -7,24 +7,10 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import has_broadcast, samples
+from yobx.torch.in_torch.sizes import samples, without_doubt
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
-
-
-def without_doubt(*args: Any, **kwargs: Any) -> Any:
-    """Export, and refuse a program in which two sizes were not known to be equal.
-
-    Raises:
-        ValueError: some node has the size of an undecided broadcast.
-    """
-    program = torch.export.export(*args, **kwargs)
-    for node in program.graph.nodes:
-        for size in getattr(node.meta.get("val"), "shape", ()):
-            if isinstance(size, torch.SymInt) and has_broadcast(size.node.expr):
-                raise ValueError(f"{node} has the undecided size {size}")
-    return program
 
 
 def three_inputs_of_one_batch() -> Reproducer:

@@ -9,10 +9,9 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Outcome, Reproducer
-from yobx.torch.in_torch.sizes import expression, has_broadcast, samples
+from yobx.torch.in_torch.sizes import expression, has_broadcast, larger_or_smaller, samples, sizes_of
 
 torch: Any = lazy("torch")
-sympy_functions: Any = lazy("torch.utils._sympy.functions")
 
 
 class Refused(Reproducer):
@@ -44,23 +43,13 @@ def sum_of_unrelated_sizes() -> Reproducer:
     )
 
 
-def sizes_of(graph: Any) -> Any:
-    """Every symbolic size in a graph, with the node that has it."""
-    for node in graph.nodes:
-        value = node.meta.get("val")
-        for leaf in torch.utils._pytree.tree_leaves(value):
-            for size in leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,):
-                if isinstance(size, torch.SymInt):
-                    yield node, size
-
-
 def why_wrong(graph: Any) -> str | None:
     """What in a graph AOTInductor computes wrongly, in words."""
     for node, size in sizes_of(graph):
         expr = expression(size)
         if has_broadcast(expr):
             return f"node {node.name} broadcasts sizes whose relation is left open ({expr})"
-        if isinstance(node.meta["val"], torch.Tensor) and expr.has(sympy_functions.Max, sympy_functions.Min):
+        if isinstance(node.meta["val"], torch.Tensor) and larger_or_smaller(expr):
             return f"node {node.name} has the larger or the smaller of two sizes ({expr})"
         sample = samples(size.node.shape_env)
         for symbol in expr.free_symbols:

@@ -9,6 +9,7 @@ a broadcast can be told from any other expression.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -59,6 +60,33 @@ def has_broadcast(expr: Any) -> bool:
         sympy.S.One in least.args and expr.has(sympy_functions.Max(*(set(least.args) - {sympy.S.One})))
         for least in expr.atoms(sympy_functions.Min)
     )
+
+
+def larger_or_smaller(expr: Any) -> bool:
+    """Whether an expression holds the larger or the smaller of two sizes."""
+    return bool(expr.has(sympy_functions.Max, sympy_functions.Min))
+
+
+def sizes_of(graph: Any) -> Iterator[tuple[Any, Any]]:
+    """Every symbolic size in a graph, with the node that has it."""
+    for node in graph.nodes:
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            for size in leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,):
+                if isinstance(size, torch.SymInt):
+                    yield node, size
+
+
+def without_doubt(*args: Any, **kwargs: Any) -> Any:
+    """Export, for a reproducer, and refuse a program in which a tensor has the larger or the smaller of two sizes.
+
+    Raises:
+        ValueError: names the node.
+    """
+    program = torch.export.export(*args, **kwargs)
+    for node, size in sizes_of(program.graph):
+        if isinstance(node.meta["val"], torch.Tensor) and larger_or_smaller(expression(size)):
+            raise ValueError(f"{node} has the undecided size {size}")
+    return program
 
 
 def follows_the_sample(shape_env: Any, symbol: Any) -> bool:
@@ -172,6 +200,18 @@ def broadcast_size(a: Any, b: Any) -> Any:
         most = size if most is None else torch.sym_max(most, size)
         least = torch.sym_min(least, size)
     return most * least
+
+
+def of_one_batch(*tensors: Any) -> Any:
+    """Tensors of three or more dimensions expanded to one batch, where theirs broadcast without being known to be equal."""
+    if len({tensor.ndim for tensor in tensors}) > 1 or tensors[0].ndim < 3:
+        return tensors
+    size: Any = 1
+    for tensor in tensors:
+        size = broadcast_size(size, tensor.shape[0]) if size is not None else None
+    if not is_symbolic(size) or all(expression(tensor.shape[0]) == expression(size) for tensor in tensors):
+        return tensors
+    return [tensor.expand(size, *[-1] * (tensor.ndim - 1)) for tensor in tensors]
 
 
 def stride_of_expanded(size: Any, stride: Any, wanted: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.dynamic_shapes import guarded_keyword
 
 torch: Any = lazy("torch")
 
@@ -104,19 +106,7 @@ def _by_own_names(code: str, names: Sequence[str]) -> str:
 
 
 def guarded_keyword_in_strict_mode() -> Reproducer:
-    class Add(torch.nn.Module):
-        def forward(self, x, **kwargs):
-            return x + kwargs["y"]
-
-    dynamic = {0: torch.export.Dim.DYNAMIC}
-    return Reproducer(
-        Add(),
-        inputs=dict(x=torch.randn(3, 4), y=torch.randn(3, 4)),
-        dynamic_shapes=dict(x=dynamic, y=dynamic),
-        accepts=[dict(x=torch.randn(n, 4), y=torch.randn(m, 4)) for n, m in ((5, 1), (1, 5), (2, 2))],
-        rejects=[dict(x=torch.randn(3, 4), y=torch.randn(2, 4))],
-        strict=True,
-    )
+    return dataclasses.replace(guarded_keyword(), strict=True)
 
 
 @patch(

@@ -12,7 +12,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.rewriting import Passage, rewriting
+from yobx.torch.in_transformers.rewriting import Passage, of_any_length, rewriting
 
 torch: Any = lazy("torch")
 scan_op: Any = lazy("torch._higher_order_ops.scan:scan_op")
@@ -120,10 +120,6 @@ def _sequences(model: str, name: str) -> Any:
     return sequence_of_one_chunk_and_several
 
 
-def _of_any_length(states: Any, *args: Any, **kwargs: Any) -> bool:
-    return not isinstance(states.shape[1], int)
-
-
 for _function, (_models, _passages) in FUNCTIONS.items():
     for _model in _models:
         patch(
@@ -141,6 +137,6 @@ for _function, (_models, _passages) in FUNCTIONS.items():
                 f"chunks_of_{_model}",
                 *_passages,
                 helpers=tuple(helper for helper in HELPERS if any(helper.__name__ + "(" in text for _, text, _ in _passages)),
-                when=_of_any_length,
+                when=of_any_length,
             )
         )

@@ -8,6 +8,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import without_doubt
 
 torch: Any = lazy("torch")
 statically_known_true: Any = lazy("torch.fx.experimental.symbolic_shapes:statically_known_true")
@@ -180,16 +181,6 @@ def vmap_for_bhqkv(mask_function, bh_indices=True):
         return mask_function(batch_idx, head_idx, q_idx[:, None], kv_idx).expand(sizes)
 
     return broadcast
-
-
-def without_doubt(*args: Any, **kwargs: Any) -> Any:
-    """Export, and refuse a program one of whose sizes is the larger or the smaller of two: mamba2 grinds on those."""
-    program = torch.export.export(*args, **kwargs)
-    for node in program.graph.nodes:
-        for size in getattr(node.meta.get("val"), "shape", ()):
-            if "Max" in str(size) or "Min" in str(size):
-                raise ValueError(f"{node} has the undecided size {size}")
-    return program
 
 
 def a_padding_mask_for_a_recurrent_layer() -> Reproducer:

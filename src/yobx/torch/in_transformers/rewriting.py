@@ -13,8 +13,12 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from yobx.helpers.lazy import lazy
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+torch: Any = lazy("torch")
 
 
 class Passage(NamedTuple):
@@ -65,6 +69,12 @@ def rewritten(
     return namespace[written.__name__]
 
 
+def of_any_length(*args: Any, **kwargs: Any) -> bool:
+    """Whether a call is for states of any length: the first tensor has a symbolic size besides its batch."""
+    states = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
+    return any(not isinstance(size, int) for size in states.shape[1:])
+
+
 def rewriting(
     name: str,
     *passages: Passage,
@@ -87,6 +97,5 @@ def rewriting(
 
     replacement.__name__ = replacement.__qualname__ = name
     # What `PatchInfo.make_diff` shows: the function that runs, rather than the one that writes it.
-    replacement.new_source = functools.partial(new_source, passages=passages)  # type: ignore[attr-defined]
-    replacement.helpers = helpers  # type: ignore[attr-defined]
+    vars(replacement).update(new_source=functools.partial(new_source, passages=passages), helpers=helpers)
     return replacement

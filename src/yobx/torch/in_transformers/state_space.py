@@ -6,13 +6,15 @@ long, each step as in the loop, and has a translation to ONNX.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.masks import without_doubt
-from yobx.torch.in_transformers.rewriting import Passage, rewriting
+from yobx.torch.in_torch.sizes import without_doubt
+from yobx.torch.in_transformers.rewriting import Passage, of_any_length, rewriting
 
 torch: Any = lazy("torch")
 scan_op: Any = lazy("torch._higher_order_ops.scan:scan_op")
@@ -102,12 +104,7 @@ def a_mixer_of_any_length(model: str, name: str) -> Any:
 def _replaced(name: str, dtype: str) -> Any:
     """The loop as a scan, for calls with a sequence of any length."""
     call = f"scan_output, ssm_state = recurrence(discrete_A, deltaB_u, ssm_state, C, {dtype})"
-    return rewriting(name, Passage(LOOP, call), helpers=(recurrence,), when=_of_any_length)
-
-
-def _of_any_length(*args: Any, **kwargs: Any) -> bool:
-    states = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
-    return any(not isinstance(size, int) for size in states.shape[1:])
+    return rewriting(name, Passage(LOOP, call), helpers=(recurrence,), when=of_any_length)
 
 
 _WHY = "the loop over the sequence runs as often as the sample is long"
@@ -139,58 +136,44 @@ for _model, _name in V4.items():
     )(_replaced(f"slow_forward_of_{_model}", "dtype"))
 
 
+def _masked_states(model: str, mask: Callable[[int, int], Any], sample: int, **options: Any) -> Reproducer:
+    """Hidden states times their padding mask, whose sizes are those of another input; ``sample`` is its rows."""
+    import importlib
+
+    module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+
+    class Masked(torch.nn.Module):
+        def forward(self, x, attention_mask):
+            return module.apply_mask_to_padding_states(x, attention_mask)
+
+    dynamic = torch.export.Dim.DYNAMIC
+
+    def inputs(batch, length):
+        return dict(x=torch.randn(batch, length, 4), attention_mask=mask(batch, length))
+
+    return Reproducer(
+        Masked(),
+        inputs=inputs(sample, 5),
+        dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, attention_mask={0: dynamic, 1: dynamic}),
+        accepts=[inputs(3, 9), inputs(1, 2), inputs(2, 1)],
+        **options,
+    )
+
+
 def a_mask_and_states_of_equal_sizes(model: str) -> Any:
-    def mask_and_states_of_equal_sizes() -> Reproducer:
-        """Hidden states times their padding mask, whose sizes are those of another input."""
-        import importlib
+    def all_seen(batch, length):
+        return torch.ones(batch, length, dtype=torch.long)
 
-        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
-
-        class Masked(torch.nn.Module):
-            def forward(self, x, attention_mask):
-                return module.apply_mask_to_padding_states(x, attention_mask)
-
-        dynamic = torch.export.Dim.DYNAMIC
-
-        def inputs(batch, length):
-            return dict(x=torch.randn(batch, length, 4), attention_mask=torch.ones(batch, length, dtype=torch.long))
-
-        return Reproducer(
-            Masked(),
-            inputs=inputs(2, 5),
-            dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, attention_mask={0: dynamic, 1: dynamic}),
-            accepts=[inputs(3, 9), inputs(1, 2)],
-            export=without_doubt,
-        )
-
-    return mask_and_states_of_equal_sizes
+    return partial(_masked_states, model, all_seen, 2, export=without_doubt)
 
 
 def a_mask_and_states_from_one_row(model: str) -> Any:
-    def mask_and_states_from_one_row() -> Reproducer:
-        """The same, exported from a single row, which is not masked."""
-        import importlib
+    """The sample is a single row, which is not masked."""
 
-        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+    def first_hidden(batch, length):
+        return (torch.arange(length) > 1).long().expand(batch, -1)
 
-        class Masked(torch.nn.Module):
-            def forward(self, x, attention_mask):
-                return module.apply_mask_to_padding_states(x, attention_mask)
-
-        dynamic = torch.export.Dim.DYNAMIC
-
-        def inputs(batch, length):
-            mask = (torch.arange(length) > 1).long().expand(batch, -1)
-            return dict(x=torch.randn(batch, length, 4), attention_mask=mask)
-
-        return Reproducer(
-            Masked(),
-            inputs=inputs(1, 5),
-            dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, attention_mask={0: dynamic, 1: dynamic}),
-            accepts=[inputs(3, 9), inputs(1, 2), inputs(2, 1)],
-        )
-
-    return mask_and_states_from_one_row
+    return partial(_masked_states, model, first_hidden, 1)
 
 
 def a_mask_with_and_without_padding(model: str, method: str) -> Any:
