@@ -18,9 +18,9 @@ def register_caches() -> None:
     Raises:
         ModuleNotFoundError: when transformers is not installed.
     """
-    from yobx.torch.in_transformers import caches
+    from yobx.torch.in_transformers import cache_classes
 
-    caches.register_caches()
+    cache_classes.register_caches()
 
 
 def __getattr__(name: str) -> Any:
