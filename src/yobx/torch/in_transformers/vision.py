@@ -15,11 +15,20 @@ SHORTCUT = Passage(
     r"not (?:torch\.jit\.)?is_tracing\(\) and num_patches == num_positions and height == width",
     "certainly_the_same(num_patches, num_positions, height, width)",
 )
-# The models that always call it, with their versions; the others do on demand.
-EMBEDDINGS = {
-    "dinov2": ("Dinov2Embeddings", "transformers>=4.50"),
-    "dinov2_with_registers": ("Dinov2WithRegistersEmbeddings", "transformers>=4.50"),
-}
+WHOLE = Passage(r"\bint\((height|width)\)", r"torch_int(\1)", times=2)
+# The models that always call it; the others do on demand.
+EMBEDDINGS = [
+    ("positions_of_dinov2", "dinov2", "Dinov2Embeddings", ">=4.50", (SHORTCUT,)),
+    ("positions_of_dinov2_with_registers", "dinov2_with_registers", "Dinov2WithRegistersEmbeddings", ">=5.0", (SHORTCUT,)),
+    # Compares the embeddings' size with the image's besides.
+    (
+        "positions_of_dinov2_with_registers_v4",
+        "dinov2_with_registers",
+        "Dinov2WithRegistersEmbeddings",
+        ">=4.50,<5.0",
+        (SHORTCUT, WHOLE),
+    ),
+]
 
 
 def certainly_the_same(num_patches: Any, num_positions: Any, height: Any, width: Any) -> bool:
@@ -80,14 +89,14 @@ def torch_int(original, x):
     return torch.sym_int(x) if isinstance(x, (torch.SymInt, torch.SymFloat)) else original(x)
 
 
-for _model, (_name, _versions) in EMBEDDINGS.items():
+for _name, _model, _class, _versions, _passages in EMBEDDINGS:
     patch(
-        f"transformers.models.{_model}.modeling_{_model}:{_name}.interpolate_pos_encoding",
+        f"transformers.models.{_model}.modeling_{_model}:{_class}.interpolate_pos_encoding",
         family="transformers",
-        name=f"positions_of_{_model}",
+        name=_name,
         around=True,
-        versions=_versions,
+        versions=f"transformers{_versions}",
         why="the program demands that no image has the size of training, or that all have it",
         obsolete="when the model asks torch.compiler.is_exporting as it does torch.jit.is_tracing",
-        reproducer=_images(_model, _name),
-    )(rewriting(f"positions_of_{_model}", SHORTCUT, helpers=(certainly_the_same,)))
+        reproducer=_images(_model, _class),
+    )(rewriting(_name, *_passages, helpers=(certainly_the_same,)))
