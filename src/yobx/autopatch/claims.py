@@ -67,27 +67,27 @@ def _torch_loaded(module: ModuleType) -> None:
 def release(acquired: Iterable[Patch]) -> None:
     """Give back what ``acquire`` gave."""
     wrong: BaseException | None = None
-    for patch in acquired:
-        # Whatever goes wrong with one, the others are given back.
-        try:
-            _release(patch)
-        except BaseException as error:
-            wrong = wrong or error
+    with lock:
+        for patch in acquired:
+            # Whatever goes wrong with one, the others are given back.
+            try:
+                _release(patch)
+            except BaseException as error:
+                wrong = wrong or error
     _attend()
     if wrong is not None:
         raise wrong
 
 
 def _release(patch: Patch) -> None:
-    with lock:
-        patch.users -= 1
-        if patch.users == 0:
-            module = wanted[patch.module]
-            del module[patch.number]
-            if not module:
-                del wanted[patch.module]
-                imports.forget(patch.module, _loaded)
-            patch.remove()
+    patch.users -= 1
+    if patch.users == 0:
+        module = wanted[patch.module]
+        del module[patch.number]
+        if not module:
+            del wanted[patch.module]
+            imports.forget(patch.module, _loaded)
+        patch.remove()
 
 
 def want(acquired: Iterable[Patch]) -> None:
@@ -108,7 +108,8 @@ def want(acquired: Iterable[Patch]) -> None:
                 with lock:
                     if patch.users:
                         patch.wait()
-                _looked_at = None
+                if patch.module in sys.modules:
+                    _looked_at = None
                 continue
         _install(patch)
 

@@ -105,7 +105,7 @@ def scope_of(selection: Selection, more: Sequence[Patch] = ()) -> Scope:
     missing = selection.absent()
     if missing:
         notices.complain(missing)
-    return Scope(lambda: [*selection.patches(), *more])
+    return Scope(lambda: [*selection.patches(), *more] if more else selection.patches())
 
 
 def details_of(chosen: Sequence[Patch], entry: activation.Activation | None) -> Any:

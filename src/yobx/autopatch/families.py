@@ -6,6 +6,7 @@ family can be listed, selected from and made ready before its package is loaded.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 
@@ -13,7 +14,7 @@ from yobx.autopatch import imports, notices
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from yobx.autopatch.patches import Patch
@@ -128,7 +129,6 @@ class Selection:
         self.families = list(dict.fromkeys(families))
         self.only: list[Patch] = list(only)
         self.without: list[Patch] = list(without)
-        self._worked_out: tuple[list[int], list[Patch]] | None = None
 
     @classmethod
     def parse(cls, words: Iterable[str]) -> Selection:
@@ -154,17 +154,16 @@ class Selection:
                     selection.families.append(family.name)
         return selection
 
-    def patches(self, load: bool = True) -> list[Patch]:
+    def patches(self, load: bool = True) -> Sequence[Patch]:
         """The patches asked for; with ``load=False`` only of families whose declarations have been read."""
         families = [_families[name] for name in self.families if load or _families[name].declared]
-        size = [len(family.load()) for family in families]
-        if self._worked_out is None or self._worked_out[0] != size:
-            chosen = {patch.number: patch for family in families for patch in family.patches.values()}
-            chosen.update((patch.number, patch) for patch in self.only)
-            for patch in self.without:
-                chosen.pop(patch.number, None)
-            self._worked_out = (size, list(chosen.values()))
-        return self._worked_out[1]
+        everything = _together(tuple(families), tuple([len(family.load()) for family in families]))
+        if not self.only and not self.without:
+            return everything
+        chosen = {patch.number: patch for patch in (*everything, *self.only)}
+        for patch in self.without:
+            chosen.pop(patch.number, None)
+        return list(chosen.values())
 
     def absent(self) -> str | None:
         """What is asked for in vain: a family whose package is not installed, in words."""
@@ -176,7 +175,6 @@ class Selection:
         """No longer ask for some families, nor for single patches of them."""
         self.families = [family for family in self.families if family not in names]
         self.only = [patch for patch in self.only if patch.family not in names]
-        self._worked_out = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Selection):
@@ -188,6 +186,12 @@ class Selection:
 
     def __bool__(self) -> bool:
         return bool(self.families or self.only)
+
+
+@functools.lru_cache(8)
+def _together(families: tuple[Family, ...], sizes: tuple[int, ...]) -> tuple[Patch, ...]:
+    """All patches of some families, as long as none of them gets another one: every scope asks for them."""
+    return tuple([patch for family in families for patch in family.patches.values()])
 
 
 def _patch(family: Family, name: str) -> Patch:

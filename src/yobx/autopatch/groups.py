@@ -30,7 +30,7 @@ class Group:
 
     def __init__(self, choice: activation.Choice) -> None:
         self.choice = choice
-        self._key = tuple([patch.number for patch in choice.patches])
+        self._numbers = frozenset(patch.number for patch in choice.patches)
         self._acquired: list[Patch] | None = None
         self._ready = False
         self._users = 0
@@ -68,7 +68,7 @@ class Group:
             self._users -= 1
             if self._users == 0:
                 self._hide_names()
-                if known.get(self._key) is not self or not held.issuperset(self._key):
+                if known.get(self.choice.patches) is not self or not self._numbers <= held:
                     self.give_back()
 
     def _show_names(self) -> None:
@@ -94,8 +94,8 @@ class Group:
         with lock:
             if self._users:
                 return
-            if known.get(self._key) is self:
-                del known[self._key]
+            if known.get(self.choice.patches) is self:
+                del known[self.choice.patches]
             if self._acquired is not None:
                 self._ready = False
                 acquired, self._acquired = self._acquired, None
@@ -103,7 +103,7 @@ class Group:
                 claims.release(acquired)
 
 
-known: dict[tuple[int, ...], Group] = {}
+known: dict[tuple[Patch, ...], Group] = {}
 
 # Groups whose replacements' names the dispatchers show, oldest first.
 _shown: list[Group] = []
@@ -111,8 +111,7 @@ _shown: list[Group] = []
 
 def group_of(wanted: Iterable[Patch]) -> Group:
     chosen = tuple(wanted)
-    key = tuple([patch.number for patch in chosen])
-    group = known.get(key)
+    group = known.get(chosen)
     if group is None:
-        group = known.setdefault(key, Group(activation.Choice(chosen)))
+        group = known.setdefault(chosen, Group(activation.Choice(chosen)))
     return group

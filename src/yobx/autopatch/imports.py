@@ -29,7 +29,8 @@ os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_i
 
 def finished(name: str) -> bool:
     """Whether a module has been loaded to its end: while it runs, its functions may not be defined yet."""
-    namespace = namespace_of(sys.modules.get(name))
+    module = sys.modules.get(name)
+    namespace = None if module is None else namespace_of(module)
     return namespace is not None and not getattr(namespace.get("__spec__"), "_initializing", False)
 
 

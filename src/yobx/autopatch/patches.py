@@ -77,6 +77,8 @@ class Patch:
         self.around = around
         self.effect = effect
         self.decorator = decorator
+        # What only one of the active patches can have. Effects of a module are all made.
+        self.place = self.full_name if effect else target
         self.state = REMOVED
         self.reason = "not asked for"
         self.runs = 0
@@ -84,6 +86,7 @@ class Patch:
         self.info: Any = None
         self._places: list[occupants.Occupant] = []
         self._known: list[tuple[slots.Slot, occupants.Occupant]] = []
+        self._names: list[tuple[Any, str, str]] = []
         self._life: Any = None
         self._done = False
         self.codes: frozenset[CodeType] | None = None
@@ -98,11 +101,6 @@ class Patch:
         """The anchor of the patch in documents and marks: ``patch-FAMILY-QUALNAME`` with dashes for dots."""
         name = getattr(self.replacement, "__qualname__", None) or type(self.replacement).__qualname__
         return f"patch-{self.family}-{name.rpartition('<locals>.')[2]}".replace(".", "-")
-
-    @property
-    def place(self) -> str:
-        """What only one of the active patches can have: its target. Effects of a module are all made."""
-        return self.full_name if self.effect else self.target
 
     @property
     def fits(self) -> bool:
@@ -192,6 +190,11 @@ class Patch:
         make = decorators.Decorator if self.decorator else occupants.Occupant
         self._stand(occupants.claim(place, make) for place in places)
         self._known = list(zip(places, self._places))
+        name = getattr(self.replacement, "__name__", self.name)
+        self._names = [
+            (place.dispatcher, name, getattr(place.original, "__name__", place.dispatcher.__name__))
+            for place in self._places
+        ]
         self._life = self._life_of_module()
         for occupant in self._places:
             occupants.aliases.track(occupant)
@@ -230,8 +233,10 @@ class Patch:
     def vacate(self) -> None:
         """Take the replacement out of every place where it stands."""
         global _changes
+        if not self._places:
+            return
         with lock:
-            _changes += bool(self._places)
+            _changes += 1
             places, self._places = self._places, []
             wrong: BaseException | None = None
             for place in reversed(places):
@@ -251,11 +256,7 @@ class Patch:
 
     def names(self) -> list[tuple[Any, str, str]]:
         """The dispatchers, each with the replacement's name and the original's."""
-        name = getattr(self.replacement, "__name__", self.name)
-        return [
-            (place.dispatcher, name, getattr(place.original, "__name__", place.dispatcher.__name__))
-            for place in self._places
-        ]
+        return self._names if self._places else []
 
     def fail(self, error: BaseException) -> None:
         """Note that installing raised; nothing of the patch stands anywhere."""
