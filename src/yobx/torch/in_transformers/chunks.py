@@ -40,11 +40,18 @@ def up_to_whole_chunks(length: Any, chunk_size: int) -> Any:
     return (length + chunk_size - 1) // chunk_size * chunk_size - length
 
 
-def along_chunks(step: Any, state: Any, *chunked: Any) -> tuple[Any, Any]:
-    """Carry a state through the chunks, which are dimension 2; what the steps give, and the last state."""
+def along_chunks(step: Any, state: Any, *chunked: Any, fixed: tuple[Any, ...] = ()) -> tuple[Any, Any]:
+    """Carry a state through the chunks, which are dimension 2; what the steps give, and the last state.
+
+    Args:
+        step: takes the state, one chunk of each tensor, and what is fixed; gives the next state and an output.
+        state: the first one.
+        chunked: the tensors.
+        fixed: tensors that are the same in all the steps.
+    """
     # Undecided otherwise: whether the state is for as many rows as there are.
     state = state.expand(chunked[0].shape[0], *state.shape[1:])
-    state, output = scan_op(step, [state], [tensor.movedim(2, 0) for tensor in chunked], ())
+    state, output = scan_op(step, [state], [tensor.movedim(2, 0) for tensor in chunked], fixed)
     return output.movedim(0, 2), state
 
 
