@@ -1,8 +1,9 @@
 """Dynamic shapes of a cache that holds more than keys and values.
 
 ``dynamic_shapes`` of a cache is a flat list: key_0, value_0, key_1, value_1, … A cache with recurrent layers also
-flattens to states that have no length. A list that leaves them out is completed: the only dimension of theirs that may
-change is the batch.
+flattens to states that have no length, one whose layers choose what they attend to also to the keys of an indexer, as long
+as the others. A list that leaves them out is completed: the only dimensions of theirs that may change are the batch and,
+of an indexer's keys, the length.
 """
 
 from __future__ import annotations
@@ -56,7 +57,19 @@ def complete(tree: Any, shapes: Any, batch: Any) -> Any:
     if len(shapes) == len(leaves) or len(shapes) != sum(told):
         return shapes
     given = iter(shapes)
-    return [next(given) if mine else ({0: batch} if leaf.dim() else None) for leaf, mine in zip(leaves, told)]
+    return [
+        next(given) if mine else _left_out(name, leaf, shapes, batch)
+        for leaf, mine, name in zip(leaves, told, context.names)
+    ]
+
+
+def _left_out(name: str, state: Any, shapes: Any, batch: Any) -> dict[int, Any] | None:
+    """The dynamic dimensions of a state that a list of those of keys and values leaves out."""
+    if not state.dim():
+        return None
+    if name.startswith("indexer_keys_") and isinstance(shapes[0], dict):
+        return {0: batch, 1: shapes[0].get(2)}
+    return {0: batch}
 
 
 def a_cache_with_recurrent_states() -> Reproducer:

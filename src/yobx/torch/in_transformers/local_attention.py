@@ -41,7 +41,7 @@ IS_THERE_A_GLOBAL_ONE = Passage(
     r"is_index_global_attn\.flatten\(\)\.any\(\)\.item\(\)", "some_global(is_index_global_attn, output_attentions)"
 )
 # The functions of a model, and what is replaced in each.
-ATTENTION = {
+ATTENTION: dict[str, tuple[Passage, ...]] = {
     "forward": (Passage(r"\.view\(\s+len\(is_local_index_global_attn_nonzero\[0\]\), -1\s+\)", ".flatten(1)"),),
     "_get_global_attn_indices": (Passage(r"num_global_attn_indices\.max\(\)", r"\g<0>.item()"),),
     "_chunk": (Passage("if not onnx_export:", "if False:"),),

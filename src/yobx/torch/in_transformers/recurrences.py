@@ -47,7 +47,8 @@ def blocks(query, key, value, query_decay, key_decay, diagonal_decay, block_deca
 
     fixed = (query_decay, key_decay, diagonal_decay, block_decay)
     output, state = along_chunks(step, state, query, key, value, fixed=fixed)
-    return output.flatten(2, 3).narrow(2, padding, length), state
+    # Not a slice: what is left of it has the length, but that is not seen.
+    return output.flatten(2, 3)[:, :, torch.arange(length, device=output.device) + padding], state
 
 
 def tokens(query, key, value, ratio, state):
