@@ -100,3 +100,108 @@ for _name, _model, _class, _versions, _passages in EMBEDDINGS:
         obsolete="when the model asks torch.compiler.is_exporting as it does torch.jit.is_tracing",
         reproducer=_images(_model, _class),
     )(rewriting(_name, *_passages, helpers=(certainly_the_same,)))
+
+
+def features_of_any_size(model: str) -> Any:
+    def features_padded_for_a_stride() -> Reproducer:
+        """Features of sizes that are multiples of the stride, and of others."""
+        import importlib
+
+        module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+
+        class Padded(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = torch.nn.Conv2d(2, 2, 3, stride=2)
+
+            def forward(self, x):
+                return self.conv(module.apply_tf_padding(x, self.conv))
+
+        dynamic = torch.export.Dim.DYNAMIC
+        return Reproducer(
+            Padded(),
+            inputs=dict(x=torch.randn(2, 2, 8, 9)),
+            dynamic_shapes=dict(x={0: dynamic, 2: dynamic, 3: dynamic}),
+            accepts=[dict(x=torch.randn(shape)) for shape in ((1, 2, 9, 8), (3, 2, 6, 6), (2, 2, 7, 11))],
+        )
+
+    return features_padded_for_a_stride
+
+
+INTEGERS = Passage(r"int\((features\.shape\[-\d\])\)", r"\1", 2)
+# Whether a size is a multiple of the stride is not asked.
+PADDED = Passage(
+    r"if in_(\w+) % stride_\1 == 0:\n.*\n    else:\n.*\n",
+    r"pad_along_\1 = lacking(in_\1, kernel_\1, stride_\1)\n",
+    2,
+)
+
+
+def lacking(size: Any, kernel: int, stride: int) -> Any:
+    """How much padding a size needs for as many windows as it has strides, begun ones too."""
+    along = (size - 1) // stride * stride + kernel - size
+    return torch.sym_max(along, 0) if kernel < stride else along
+
+
+for _model, _passages in {"mobilenet_v1": (PADDED,), "mobilenet_v2": (INTEGERS, PADDED)}.items():
+    patch(
+        f"transformers.models.{_model}.modeling_{_model}:apply_tf_padding",
+        family="transformers",
+        name=f"padding_of_{_model}",
+        around=True,
+        versions="transformers>=4.50",
+        why="int() of a size, and whether it is a multiple of the stride, make the program one for some sizes",
+        obsolete="when the model pads without int() and without asking for multiples",
+        reproducer=features_of_any_size(_model),
+    )(rewriting(f"padding_of_{_model}", *_passages, helpers=(lacking,)))
+
+
+def features_of_whole_and_other_patches() -> Reproducer:
+    """A layer of MobileViT on features that are whole patches, or not: those are interpolated."""
+    from transformers import MobileViTConfig
+    from transformers.models.mobilevit import modeling_mobilevit
+
+    config = MobileViTConfig(num_attention_heads=2, patch_size=2)
+    layer = modeling_mobilevit.MobileViTLayer(
+        config, in_channels=4, out_channels=4, stride=1, hidden_size=8, num_stages=1
+    )
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        layer,
+        inputs=dict(features=torch.randn(2, 4, 4, 5)),
+        dynamic_shapes=dict(features={0: dynamic, 2: dynamic, 3: dynamic}),
+        accepts=[dict(features=torch.randn(shape)) for shape in ((1, 4, 5, 3), (3, 4, 4, 4), (2, 4, 6, 7))],
+    )
+
+
+def whole_patches(size: Any, patch_size: int) -> Any:
+    """The next multiple of the patch's size."""
+    return (size + patch_size - 1) // patch_size * patch_size
+
+
+def to_interpolate(new: Any, old: Any) -> bool:
+    """Whether features are interpolated, which leaves them as they are where the size is the same."""
+    return not isinstance(old, int) or new != old
+
+
+patch(
+    "transformers.models.mobilevit.modeling_mobilevit:MobileViTLayer.unfolding",
+    family="transformers",
+    name="patches_of_mobilevit",
+    around=True,
+    versions="transformers>=4.50",
+    why="math.ceil of a size, and whether it is a multiple, make the program one for some sizes",
+    obsolete="when the model rounds with integers, and interpolates whenever it is exported",
+    reproducer=features_of_whole_and_other_patches,
+)(
+    rewriting(
+        "patches_of_mobilevit",
+        Passage(
+            r"\(\n +torch_int\(torch\.ceil\(orig_(\w+) / (patch_\1)\) \* \2\)\n(?:.*\n)*?    \)",
+            r"whole_patches(orig_\1, \2)",
+            2,
+        ),
+        Passage(r"new_(\w+) != orig_\1", r"to_interpolate(new_\1, orig_\1)", 2),
+        helpers=(whole_patches, to_interpolate),
+    )
+)
