@@ -130,3 +130,44 @@ def tensordot(original: Any, self: Any, other: Any, dims_self: Any, dims_other: 
     inner = math.prod(sizes)
     product = a.permute(*rows, *left).reshape(math.prod(height), inner) @ b.permute(*right, *columns).reshape(inner, math.prod(width))
     return product.reshape(*height, *width)
+
+
+def product_of_two_grids() -> Reproducer:
+    class Product(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.kron(x, y)
+
+    def inputs(*sizes: int) -> dict[str, Any]:
+        return dict(x=torch.randn(*sizes[:2]), y=torch.randn(*sizes[2:]))
+
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Product(),
+        inputs=inputs(1, 3, 2, 4),
+        dynamic_shapes=dict(x=dynamic, y=dynamic),
+        accepts=[inputs(3, 2, 5, 1), inputs(1, 1, 1, 1), inputs(2, 3, 3, 2)],
+    )
+
+
+@patch(
+    "torch:ops.aten.kron.default",
+    family="torch",
+    name="kron",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.kron.default)],
+    around=True,
+    why="the C++ kernel reads the sizes as plain ints, which fixes them to the sample's",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when kron in ATen keeps its sizes symbolic",
+    reproducer=product_of_two_grids,
+)
+def kron(original: Any, self: Any, other: Any) -> Any:
+    if self.ndim != other.ndim or not any(map(is_symbolic, (*self.shape, *other.shape))):
+        return original(self, other)
+    pairs = self
+    for i in range(self.ndim):
+        pairs = pairs.unsqueeze(2 * i + 1)
+    for i in range(self.ndim):
+        other = other.unsqueeze(2 * i)
+    product = pairs * other
+    return product.reshape([product.shape[2 * i] * product.shape[2 * i + 1] for i in range(self.ndim)])

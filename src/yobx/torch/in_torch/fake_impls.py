@@ -9,7 +9,7 @@ from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.refs import add_of_unrelated_sizes
-from yobx.torch.in_torch.sizes import broadcast_size, expression, follows_the_sample, is_symbolic
+from yobx.torch.in_torch.sizes import broadcast_size, expression, follows_the_sample, hint, is_symbolic
 
 torch: Any = lazy("torch")
 symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
@@ -98,6 +98,11 @@ def first_and_last_of_fewer() -> Reproducer:
     )
 
 
+def _sample_asks_for_more(size: Any, index: Any) -> bool:
+    there, wanted = hint(size), hint(index)
+    return there is not None and wanted is not None and wanted > there
+
+
 @patch(
     "torch._subclasses.fake_impls:_compute_slice_index",
     family="torch",
@@ -110,6 +115,8 @@ def first_and_last_of_fewer() -> Reproducer:
 )
 def slice_index(original: Any, size: Any, index: Any) -> Any:
     known = symbolic_shapes.statically_known_true
+    if isinstance(index, torch.SymInt) and _sample_asks_for_more(size, index) and symbolic_shapes.guard_or_false(index >= size):
+        return size
     if not isinstance(index, int) or not is_symbolic(size) or known(size >= abs(index)):
         return original(size, index)
     if any(follows_the_sample(size.node.shape_env, symbol) for symbol in expression(size).free_symbols):

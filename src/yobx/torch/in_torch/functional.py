@@ -96,30 +96,3 @@ def linspace(original: Any, start: Any, end: Any, steps: Any, **kwargs: Any) -> 
     upper = end - (last - index) * length / last
     out = torch.where(index < torch.sym_max(steps // 2, 1), lower, upper).to(dtype)
     return out.requires_grad_() if kwargs.get("requires_grad") else out
-
-
-def max_pooling_of_any_length() -> Reproducer:
-    return Reproducer(
-        torch.nn.MaxPool1d(2),
-        inputs=dict(input=torch.randn(2, 4, 10)),
-        dynamic_shapes=dict(input={0: torch.export.Dim.DYNAMIC, 2: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(input=torch.randn(n, 4, m)) for n, m in ((3, 7), (1, 2))],
-        rejects=[dict(input=torch.randn(3, 4, 1))],
-    )
-
-
-@patch(
-    "torch:max_pool1d",
-    family="torch",
-    name="max_pool1d",
-    versions="torch>=2.9",
-    around=True,
-    why="the operator reads the length as a plain int, which fixes it to the sample's, here and whenever the program is traced again",
-    see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="when max_pool1d in ATen keeps its sizes symbolic",
-    reproducer=max_pooling_of_any_length,
-)
-def max_pool1d(original: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    if not isinstance(input.shape[-1], torch.SymInt):
-        return original(input, *args, **kwargs)
-    return torch.nn.functional.max_pool1d_with_indices(input, *args, **kwargs)[0]

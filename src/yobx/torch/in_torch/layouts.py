@@ -1,4 +1,4 @@
-"""Whether a sample with one image has the layout of channels last."""
+"""Questions of layout that ATen asks of sizes: channels last in a sample of one image, elements that share memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import follows_the_sample, samples
+from yobx.torch.in_torch.sizes import follows_the_sample, is_symbolic, larger_or_smaller, samples
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
+known: Any = lazy("torch.fx.experimental.symbolic_shapes:statically_known_true")
 
 
 def one_image_with_channels_last() -> Reproducer:
@@ -44,9 +45,52 @@ def one_image_with_channels_last() -> Reproducer:
 )
 def more_than_one(original: Any, self: Any, file: str, line: int) -> bool:
     # Python asks without a file: what a model decides by its sizes is not touched.
-    if file.endswith("SymInt.h") and isinstance(self.expr, sympy.StrictGreaterThan):
-        size, least = self.expr.args
-        if least == 1 and size.is_Symbol and not follows_the_sample(self.shape_env, size) and samples(self.shape_env).get(size) == 1:
-            decided()
-            return True
+    if file.endswith("SymInt.h") and _is_above_one(self.shape_env, self.expr):
+        decided()
+        return True
     return original(self, file, line)
+
+
+def _is_above_one(shape_env: Any, question: Any) -> bool:
+    """Whether this asks if a size, or a stride made of sizes, is above 1 that is 1 in a sample of one."""
+    if not isinstance(question, (sympy.StrictGreaterThan, sympy.StrictLessThan)):
+        return False
+    size, least = (question.gts, question.lts)
+    symbols = size.free_symbols
+    if least != 1 or not (size.is_Symbol or larger_or_smaller(size)) or any(follows_the_sample(shape_env, s) for s in symbols):
+        return False
+    return all(samples(shape_env).get(symbol) == 1 for symbol in symbols)
+
+
+def rows_of_another_added_in_place() -> Reproducer:
+    class Add(torch.nn.Module):
+        def forward(self, x, y):
+            z = x.clone()
+            z[:, : y.shape[1]] += y
+            return z
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Add(),
+        inputs=dict(x=torch.randn(2, 6), y=torch.randn(2, 3)),
+        dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, y={0: dynamic, 1: dynamic}),
+        accepts=[dict(x=torch.randn(n, m), y=torch.randn(n, k)) for n, m, k in ((3, 9, 9), (1, 1, 1), (3, 7, 2))],
+    )
+
+
+@patch(
+    "torch:_debug_has_internal_overlap",
+    family="torch",
+    versions="torch>=2.9",
+    around=True,
+    why="whether elements of a tensor share memory is asked before it is written to; ATen compares sizes with strides, and guards",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when ATen asks for overlaps without guarding",
+    reproducer=rows_of_another_added_in_place,
+)
+def _debug_has_internal_overlap(original: Any, t: Any) -> int:
+    if not any(map(is_symbolic, (*t.shape, *t.stride()))):
+        return original(t)
+    overlaps = any(known(stride == 0) and known(size > 1) for size, stride in zip(t.shape, t.stride()))
+    # MemOverlap: Yes, or TooHard
+    return 1 if overlaps else 2

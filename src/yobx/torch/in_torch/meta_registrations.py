@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from yobx.helpers.patch_helper import patch
-from yobx.torch.in_torch.functional import max_pooling_of_any_length
+from yobx.torch.in_torch.pooling import max_pooling_of_any_length
 
 
 @patch(

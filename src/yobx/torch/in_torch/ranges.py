@@ -9,10 +9,10 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import keep_guard
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
-symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
 non_strict_utils: Any = lazy("torch._export.non_strict_utils")
 
 
@@ -64,8 +64,7 @@ def make_constraints(
     shape_env = fake_mode.shape_env
     for size, least in _declared(gm, combined_args, dynamic_shapes, num_lifted_inputs) if dynamic_shapes else ():
         if least in (1, 2) and isinstance(size, torch.SymInt) and not size.node.expr.is_number:
-            guard = sympy.Ge(size.node.expr, least, evaluate=False)
-            shape_env.guards.append(symbolic_shapes.ShapeGuard(guard, shape_env._get_sloc(), False))
+            keep_guard(shape_env, sympy.Ge(size.node.expr, least, evaluate=False))
     return constraints
 
 

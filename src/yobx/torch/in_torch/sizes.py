@@ -24,7 +24,7 @@ value_ranges: Any = lazy("torch.utils._sympy.value_ranges:ValueRanges")
 
 
 def is_symbolic(size: Any) -> bool:
-    return isinstance(size, torch.SymInt) and getattr(size.node, "shape_env", None) is not None
+    return isinstance(size, (torch.SymInt, torch.SymBool)) and getattr(size.node, "shape_env", None) is not None
 
 
 def expression(size: Any) -> Any:
@@ -158,6 +158,18 @@ def leave_open(size: Any, wanted: Any) -> None:
     """Mark the node being traced where neither 1 nor the wanted size is what a dimension is known to have."""
     if (is_symbolic(size) or is_symbolic(wanted)) and expression(size) not in (1, expression(wanted)):
         decided()
+
+
+def keep_guard(shape_env: Any, expr: Any) -> None:
+    """Have the program check this, though torch takes it for granted, as that a size is at least 2."""
+    shape_env.guards.append(symbolic_shapes.ShapeGuard(expr, shape_env._get_sloc(), False))
+
+
+def check_assumed(condition: Any) -> None:
+    """As ``torch._check``, and kept where torch takes the condition for granted."""
+    torch._check(condition)
+    if is_symbolic(condition) and not condition.node.expr.is_number:
+        keep_guard(condition.node.shape_env, condition.node.expr)
 
 
 def check_broadcast(a: Any, b: Any) -> None:
