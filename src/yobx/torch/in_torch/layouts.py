@@ -8,7 +8,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import follows_the_sample, is_symbolic, larger_or_smaller, samples
+from yobx.torch.in_torch.sizes import follows_the_sample, is_symbolic, larger_or_smaller, oblivious, samples
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
@@ -48,6 +48,12 @@ def more_than_one(original: Any, self: Any, file: str, line: int) -> bool:
     if file.endswith("SymInt.h") and _is_above_one(self.shape_env, self.expr):
         decided()
         return True
+    if file.endswith("TensorImpl.h") and self._hint is not None and oblivious(self.shape_env, self.expr):
+        # Whether it is contiguous: not for every size.
+        static = self.shape_env._maybe_evaluate_static(self.expr)
+        if static is None:
+            decided()
+        return bool(static)
     return original(self, file, line)
 
 
