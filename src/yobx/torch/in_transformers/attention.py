@@ -1,10 +1,7 @@
 """Attention functions that ask Python how many queries there are."""
 
-
-
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -16,8 +13,6 @@ from yobx.helpers.patch_helper import look_through, patch
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
-SDPBackend: Any = lazy("torch.nn.attention:SDPBackend")
-sdpa_kernel: Any = lazy("torch.nn.attention:sdpa_kernel")
 sdpa_attention: Any = lazy("transformers.integrations.sdpa_attention")
 repeat_kv: Any = lazy("transformers.integrations.sdpa_attention:repeat_kv")
 pack_gqa: Any = lazy("transformers.integrations.sdpa_attention:pack_gqa")
@@ -45,13 +40,6 @@ def causal_unless_single(query: Any, key: Any) -> Any:
     single = 2 - torch.sym_min(q_length, 2)
     rows = torch.arange(q_length, device=query.device)[:, None] + kv_length * single
     return (torch.arange(kv_length, device=query.device) <= rows)[None, None]
-
-
-def without_questions(query: Any) -> Any:
-    """A context in which sdpa does not ask whether the batch is 1, as its CPU kernels do (pytorch/pytorch#180202)."""
-    if torch.compiler.is_exporting() and query.device.type == "cpu":
-        return sdpa_kernel(SDPBackend.MATH)
-    return contextlib.nullcontext()
 
 
 def queries_from_one(layers_causal: bool = True) -> Reproducer:
@@ -242,17 +230,16 @@ def sdpa_attention_forward_v4(
             # Convert to boolean type, making sdpa to force call FlashAttentionScore to improve performance.
             attention_mask = torch.logical_not(attention_mask.bool()).to(query.device)
 
-    with without_questions(query):
-        attn_output = torch.nn.functional.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=attention_mask,
-            dropout_p=dropout,
-            scale=scaling,
-            is_causal=is_causal,
-            **sdpa_kwargs,
-        )
+    attn_output = torch.nn.functional.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=attention_mask,
+        dropout_p=dropout,
+        scale=scaling,
+        is_causal=is_causal,
+        **sdpa_kwargs,
+    )
     attn_output = attn_output.transpose(1, 2).contiguous()
 
     return attn_output, None
