@@ -21,11 +21,11 @@ utils: Any = lazy("torch._prims_common")
 fake_impls: Any = lazy("torch._subclasses.fake_impls")
 
 
-class CompositeKernel(KernelSlot):
-    """The place of the Python kernel of a composite operator; without one, the C++ kernel stands there."""
+class NativeKernel(KernelSlot):
+    """The place of the Python kernel of an operator for one dispatch key; without one, the C++ kernel stands there."""
 
-    def __init__(self, operator: Any) -> None:
-        super().__init__(operator, torch._C.DispatchKey.CompositeImplicitAutograd)
+    def __init__(self, operator: Any, dispatch_key: Any) -> None:
+        super().__init__(operator, dispatch_key)
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
             return operator._op_dk(self.dispatch_key, *args, **kwargs)
@@ -34,13 +34,26 @@ class CompositeKernel(KernelSlot):
         self._native: Callable[..., Any] = kernel
 
     def key(self) -> Hashable:
-        return (id(self.operator), "composite")
+        return (id(self.operator), "native", str(self.dispatch_key))
 
     def get(self) -> Any:
         return self.operator.py_kernels.get(self.dispatch_key, self._native)
 
     def own(self) -> bool:
         return self.dispatch_key in self.operator.py_kernels
+
+    def __repr__(self) -> str:
+        return f"the {self.dispatch_key} kernel of {self.operator}"
+
+
+class CompositeKernel(NativeKernel):
+    """The place of the Python kernel of a composite operator."""
+
+    def __init__(self, operator: Any) -> None:
+        super().__init__(operator, torch._C.DispatchKey.CompositeImplicitAutograd)
+
+    def key(self) -> Hashable:
+        return (id(self.operator), "composite")
 
     def __repr__(self) -> str:
         return f"the composite kernel of {self.operator}"
