@@ -35,6 +35,9 @@ WHOLE_WINDOWS = Passage(
     r"\(attention_window - seq_len % attention_window\) % attention_window",
     "up_to_whole_chunks(seq_len, attention_window)",
 )
+UNFOLDED = (
+    "return hidden_states.unfold(dimension=1, size=window_overlap * 2, step=window_overlap).transpose(2, 3)\n    "
+)
 IS_THERE_PADDING = Passage(r"if padding_len > 0:", "if some_padding(padding_len):")
 END_OF_PADDING = Passage(r":-padding_len", r":hidden_states.shape[1] - padding_len", 3)
 IS_THERE_A_GLOBAL_ONE = Passage(
@@ -44,7 +47,7 @@ IS_THERE_A_GLOBAL_ONE = Passage(
 ATTENTION: dict[str, tuple[Passage, ...]] = {
     "forward": (Passage(r"\.view\(\s+len\(is_local_index_global_attn_nonzero\[0\]\), -1\s+\)", ".flatten(1)"),),
     "_get_global_attn_indices": (Passage(r"num_global_attn_indices\.max\(\)", r"\g<0>.item()"),),
-    "_chunk": (Passage("if not onnx_export:", "if False:"),),
+    "_chunk": (Passage("if not onnx_export:", UNFOLDED + "if not onnx_export:"),),
     "_sliding_chunks_query_key_matmul": (Passage(QUOTIENT, DIVIDED),),
     "_sliding_chunks_matmul_attn_probs_value": (Passage(QUOTIENT, DIVIDED, 2),),
 }
