@@ -164,7 +164,7 @@ patch(
     family="transformers",
     name="rnn_scan",
     around=True,
-    versions="transformers>=4.50",
+    versions="transformers>=5.0",
     why="the loop over the sequence runs as often as the sample is long",
     see="https://github.com/pytorch/pytorch/issues/126339",
     obsolete="when the model takes scan while it is exported",
