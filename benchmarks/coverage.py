@@ -3,8 +3,8 @@
     python -m benchmarks.coverage --json docs/data/coverage.json
     python -m benchmarks.coverage --tenth --ways patched
 
-Every architecture has a process of its own for each of the ways, and another one when that breaks down. Results are
-kept in a file next to the JSON, a line each: a run that was stopped goes on where it was.
+Every case has a process of its own. Results are kept in a file next to the JSON, a line each: a run that was stopped
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,30 +45,30 @@ def cases(ways: list[str]) -> list[Case]:
     return [(model, scenario, way) for way in ways for model, scenario in pairs]
 
 
-def run(model: str, way: str, scenarios: list[str], timeout: int) -> list[dict[str, Any]]:
-    """One architecture in some scenarios, in a new process: what that did not come to is left to another."""
+def run(way: str, pairs: list[tuple[str, str]], timeout: int) -> Iterator[dict[str, Any]]:
+    """The outcome of some cases, one after another, as they come.
+
+    Raises:
+        RuntimeError: when the process that runs them ends before the last.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("YOBX_")}
     environment.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     if WAYS[way]:
         environment["YOBX_PATCH"] = str(WAYS[way])
-    command = [sys.executable, "-m", "benchmarks.coverage_case", model, *scenarios]
+    command = [sys.executable, "-m", "benchmarks.coverage_case", "--timeout", str(timeout)]
     command += ["--exporter"] if way == "exporter" else []
-    failed = {"stage": "crash", "why": ""}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=timeout * len(scenarios)
-        )
-        printed, failed["why"] = done.stdout, done.stderr[-200:]
-    except subprocess.TimeoutExpired as error:
-        printed = error.stdout.decode() if error.stdout else ""
-        failed = {"stage": "timeout", "why": f"more than {timeout} s"}
-    lines = [line.removeprefix("RESULT ") for line in printed.splitlines() if line.startswith("RESULT ")]
-    results = [{**json.loads(line), "way": way} for line in lines]
-    if len(results) == len(scenarios):
-        return results
-    culprit, *rest = scenarios[len(results) :]
-    results.append({"model": model, "scenario": culprit, **failed, "way": way})
-    return results + (run(model, way, rest, timeout) if rest else [])
+    with tempfile.TemporaryFile("w+") as lines:
+        lines.writelines(f"{model} {scenario}\n" for model, scenario in pairs)
+        lines.seek(0)
+        with subprocess.Popen(
+            command, stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("RESULT "):
+                    yield {**json.loads(line.removeprefix("RESULT ")), "way": way}
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
 
 
 def summary(results: list[dict[str, Any]]) -> str:
@@ -102,15 +104,25 @@ def main() -> int:
     kept = options.json.with_suffix(".jsonl")
     results = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     known = {(result["model"], result["scenario"], result["way"]) for result in results}
-    missing: dict[tuple[str, str], list[str]] = {}
+    missing: dict[str, list[tuple[str, str]]] = {}
     for model, scenario, way in wanted:
         if (model, scenario, way) not in known:
-            missing.setdefault((model, way), []).append(scenario)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, kept.open("a") as file:
-        runs = pool.map(lambda item: run(*item[0], item[1], options.timeout), missing.items())
-        for found in tqdm(runs, total=len(missing), disable=not sys.stderr.isatty()):
-            file.writelines(json.dumps(result) + "\n" for result in found)
+            missing.setdefault(way, []).append((model, scenario))
+    shares = [(way, pairs[turn :: options.jobs]) for way, pairs in missing.items() for turn in range(options.jobs)]
+    total = sum(len(pairs) for _, pairs in shares)
+    bar = tqdm(total=total, disable=not sys.stderr.isatty())
+
+    def work(share: tuple[str, list[tuple[str, str]]]) -> list[dict[str, Any]]:
+        found = []
+        for result in run(*share, options.timeout):
+            file.write(json.dumps(result) + "\n")
             file.flush()
+            found.append(result)
+            bar.update()
+        return found
+
+    with bar, kept.open("a") as file, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for found in pool.map(work, shares):
             results += found
     results = [result for result in results if (result["model"], result["scenario"], result["way"]) in set(wanted)]
     print(summary(results))

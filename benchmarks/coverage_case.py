@@ -1,14 +1,22 @@
-"""One architecture in some scenarios, as an ordinary export script: prints one line of JSON for each.
+"""Architectures in scenarios, each as an ordinary export script would do it: prints one line of JSON for each.
 
-The patches are whatever ``YOBX_PATCH`` says; ``--exporter`` goes through transformers' own ``DynamoExporter``.
+    echo llama decode | YOBX_PATCH=torch,transformers python -m benchmarks.coverage_case
+
+Every case is read from a line of standard input, and has a process of its own: a fork of this one, which has imported
+torch and transformers. The patches are whatever ``YOBX_PATCH`` says; ``--exporter`` goes through transformers' own
+``DynamoExporter``.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import importlib
 import json
 import logging
+import os
+import signal
+import sys
 import time
 import warnings
 from typing import Any
@@ -23,6 +31,15 @@ from yobx.torch.tiny_models import get_tiny_model
 SAMPLES = {"batch_of_one": (1, 6, 5)}
 SAMPLE, OTHERS = (2, 6, 5), [(3, 9, 7), (1, 4, 9), (2, 1, 1)]
 SCENARIOS = {"batch_of_one": "nocache"}
+
+# What nearly every case would import for itself.
+PRELOADED = (
+    "torch._dynamo",
+    "torch.export",
+    "torch._decomp",
+    "transformers.modeling_utils",
+    "transformers.cache_utils",
+)
 
 
 def _sizes(sizes: tuple[int, int, int]) -> dict[str, int]:
@@ -79,14 +96,37 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model_type")
-    parser.add_argument("scenarios", nargs="+")
+def _in_a_fork(model_type: str, scenario: str, exporter: bool, timeout: int) -> None:
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        if status:
+            late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM
+            stage, why = ("timeout", f"more than {timeout} s") if late else ("crash", f"wait status {status}")
+            _report({"model": model_type, "scenario": scenario, "stage": stage, "why": why})
+        return
+    signal.alarm(timeout)
+    _report(outcome(model_type, scenario, exporter))
+    os._exit(0)
+
+
+def _report(result: dict[str, Any]) -> None:
+    print("RESULT " + json.dumps(result), flush=True)
+
+
+def main() -> None:
+    """A result for each line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage_case", description=__doc__)
     parser.add_argument("--exporter", action="store_true")
+    parser.add_argument("--timeout", type=int, default=240, help="seconds for a case (default: %(default)s)")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
-    for scenario in options.scenarios:
-        print("RESULT " + json.dumps(outcome(options.model_type, scenario, options.exporter)), flush=True)
-        torch.compiler.reset()
+    for module in PRELOADED:
+        importlib.import_module(module)
+    for line in sys.stdin:
+        _in_a_fork(*line.split(), options.exporter, options.timeout)
+
+
+if __name__ == "__main__":
+    main()
