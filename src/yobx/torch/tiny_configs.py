@@ -66,6 +66,13 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
         ffn_config=dict(ffn_hidden_size=64, moe_num_experts=4, moe_top_k=2),
     ),
     "deepseek_v2": dict(num_experts_per_tok=2),
+    "dory": dict(
+        num_hidden_layers=4,
+        n_input_layers=1,
+        n_recurrent_layers=2,
+        n_output_layers=1,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+    ),
     "dots1": dict(n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2),
     "dots3_note_text": dict(head_dim=2 * HEAD),
     "falcon_h1": dict(STATES, mamba_d_ssm=64),
@@ -82,6 +89,16 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     "mamba2": dict(num_heads=8, head_dim=8, expand=2, n_groups=1),
     "ministral": dict(head_dim=HEAD),
     "nemotron": dict(num_key_value_heads=2),
+    "nemotron_h": dict(
+        num_hidden_layers=3,
+        layers_block_type=["linear_attention", "moe", "full_attention"],
+        mamba_num_heads=8,
+        mamba_head_dim=8,
+        n_groups=1,
+    ),
+    "qwen4_exp_text": dict(
+        indexer_n_heads=HEADS, indexer_kv_heads=1, indexer_head_dim=HEAD, indexer_budget=8, indexer_compress_ratio=2
+    ),
     "recurrent_gemma": dict(block_types=["recurrent", "attention"], lru_width=WIDTH),
     "reformer": dict(axial_pos_embds_dim=[16, 16], axial_pos_shape=[8, 16], attention_head_size=HEAD),
     "segformer": dict(

@@ -31,6 +31,9 @@ DERIVED = frozenset(
 # same tensors again.
 _padded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 GROWING = ("DynamicLayer", "DynamicSlidingWindowLayer")
+# A layer with recurrent states whose other half is a sliding one, and what of that follows from its keys.
+HALF_SLIDING = "LinearAttentionAndSlidingWindowAttentionLayer"
+OF_SLIDING = frozenset(["cumulative_length", "_sliding_window_tensor"])
 
 
 def _path(cls: type) -> str:
@@ -155,13 +158,18 @@ def _flatten_layer(layer: Any, index: int, leaves: list[tuple[str, Any]]) -> dic
             mine += [(f"key_{index}", keys), (f"value_{index}", values)]
     else:
         state: dict[str, Any] = {}
-        for attribute, prefix in (("keys", "key"), ("values", "value")):
-            if isinstance(getattr(layer, attribute, None), torch.Tensor):
-                state[attribute] = _pack(getattr(layer, attribute), f"{prefix}_{index}", mine)
+        pair = [getattr(layer, attribute, None) for attribute in ("keys", "values")]
+        half = name == HALF_SLIDING and isinstance(pair[0], torch.Tensor) and pair[0].dim() > 1
+        for attribute, prefix, tensor in zip(
+            ("keys", "values"), ("key", "value"), _keys_and_values(layer) if half else pair
+        ):
+            if isinstance(tensor, torch.Tensor):
+                state[attribute] = _pack(tensor, f"{prefix}_{index}", mine)
+        # Sorted: a layer that was put together again has its attributes in another order.
+        derived = sorted(set(vars(layer)) & (DERIVED | OF_SLIDING if half else DERIVED))
         for attribute, value in vars(layer).items():
-            if attribute not in state and attribute not in DERIVED:
+            if attribute not in state and attribute not in derived:
                 state[attribute] = _pack(value, f"{attribute}_{index}", mine)
-        derived = [attribute for attribute in vars(layer) if attribute in DERIVED]
         description = {"kind": "state", "class": _path(type(layer)), "state": state, "derived": derived}
     description["leaves"] = [leaf for leaf, _ in mine]
     leaves.extend(mine)
@@ -178,6 +186,16 @@ def _in_a_trace(tensor: Any) -> bool:
     return torch.compiler.is_exporting() or isinstance(tensor, FakeTensor)
 
 
+def _count(layer: Any) -> None:
+    """Have a sliding layer count the tokens that its keys are for, and cut those to the window."""
+    layer.cumulative_length = layer.keys.shape[-2]
+    if hasattr(layer, "_sliding_window_tensor") or type(layer).__name__ == HALF_SLIDING:
+        layer._sliding_window_tensor = torch.tensor(layer.sliding_window, dtype=torch.long, device=layer.device)
+    if not getattr(layer, "record_past", False) and not _in_a_trace(layer.keys):
+        layer.keys = layer.keys[:, :, -layer.sliding_window + 1 :, :]
+        layer.values = layer.values[:, :, -layer.sliding_window + 1 :, :]
+
+
 def _unflatten_layer(description: dict[str, Any], index: int, tensors: dict[str, Any]) -> Any:
     cls = _class(description["class"])
     if description["kind"] == "growing":
@@ -192,21 +210,19 @@ def _unflatten_layer(description: dict[str, Any], index: int, tensors: dict[str,
             )
         if window is None or not description["leaves"] or not hasattr(layer.keys, "shape"):
             return layer
-        layer.cumulative_length = layer.keys.shape[-2]
-        if hasattr(layer, "_sliding_window_tensor"):
-            layer._sliding_window_tensor = torch.tensor(window, dtype=torch.long, device=layer.device)
         if description.get("record_past"):
             layer.record_past = True
-        elif not _in_a_trace(layer.keys):
-            layer.keys = layer.keys[:, :, -window + 1 :, :]
-            layer.values = layer.values[:, :, -window + 1 :, :]
+        _count(layer)
         return layer
     layer = object.__new__(cls)
     for attribute, value in description["state"].items():
         setattr(layer, attribute, _unpack(value, tensors))
     first = next((tensors[name] for name in description["leaves"]), None)
     for attribute in description["derived"]:
-        setattr(layer, attribute, _derive(layer, attribute, first))
+        if attribute not in OF_SLIDING:
+            setattr(layer, attribute, _derive(layer, attribute, first))
+    if OF_SLIDING.issubset(description["derived"]) and hasattr(layer.keys, "shape"):
+        _count(layer)
     return layer
 
 
