@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional
@@ -66,6 +68,12 @@ LAYOUTS = {
     "arange": lambda x: x + torch.arange(x.shape[1], dtype=x.dtype)[:, None],
     "last row": lambda x: x[:, -1],
     "normalised": lambda x: functional.normalize(x, dim=1),
+    "scaled by the root of a length": lambda x: (x @ x.transpose(1, 2) / math.sqrt(x.shape[1])).softmax(-1) @ x,
+    "scaled by the logarithm of a length": lambda x: x * math.log(x.shape[1] + 1),
+    "under a window": lambda x: x * torch.hann_window(x.shape[1])[:, None],
+    "pooled over its length": lambda x: functional.max_pool1d(x.transpose(1, 2), x.shape[1]).squeeze(-1),
+    "as long as another": lambda x: functional.interpolate(x, size=x.shape[1], mode="area"),
+    "one of as many classes": lambda x: functional.one_hot((x > 0).long().cumsum(1) * 0, x.shape[1]),
 }
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from contextlib import suppress
+from types import BuiltinFunctionType
 
 from yobx.autopatch import activation
 
@@ -39,6 +41,7 @@ def bind_torch() -> None:
     compiler = sys.modules.get("torch.compiler")
     if tracing is _never and compiler is not None:
         tracing = getattr(compiler, "is_dynamo_compiling", _never)
+    _name_operators()
 
 
 def torch_is_bound() -> bool:
@@ -123,6 +126,34 @@ def take_names(function: Callable[..., Any], original: Callable[..., Any]) -> No
             setattr(function, name, value)
 
 
+# Dispatchers in place of C++ operators, with their originals, made before torch was there as a whole.
+_waiting: list[tuple[weakref.ref[Any], Any]] = []
+
+
+def _show_torchscript(dispatcher: Callable[..., Any], original: Callable[..., Any]) -> None:
+    """Have ``torch.jit.script`` take the original wherever it meets the function that stands for it.
+
+    It compiles the source of a Python function, and knows the operators written in C++ by their identity.
+    """
+    if isinstance(original, BuiltinFunctionType):
+        _waiting.append((weakref.ref(dispatcher), original))
+        if torch_is_bound():
+            _name_operators()
+    else:
+        dispatcher.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]  # TorchScript's own hook
+
+
+def _name_operators() -> None:
+    """Enter the dispatchers in place of C++ operators into TorchScript's table of these, for as long as they live."""
+    table = getattr(sys.modules.get("torch.jit._builtins"), "_builtin_table", None)
+    while table and _waiting:
+        reference, original = _waiting.pop()
+        dispatcher, operator = reference(), table.get(id(original))
+        if dispatcher is not None and operator is not None:
+            table[id(dispatcher)] = operator
+            weakref.finalize(dispatcher, table.pop, id(dispatcher), None)
+
+
 def make_dispatcher(original: Callable[..., Any]) -> tuple[Callable[..., Any], list[tuple[int, Any, Any]]]:
     """A function that stands for ``original``, and the list of ``(number, body, patch)`` it chooses from.
 
@@ -152,6 +183,7 @@ def make_dispatcher(original: Callable[..., Any]) -> tuple[Callable[..., Any], l
         return original(*args, **kwargs)
 
     take_names(dispatcher, original)
+    _show_torchscript(dispatcher, original)
     return dispatcher, entries
 
 

@@ -136,14 +136,19 @@ def linear(original: Any, input: Any, weight: Any, bias: Any = None) -> Any:
 
 def similarities_of_pairs() -> Reproducer:
     class Similarity(torch.nn.Module):
-        def forward(self, x):
-            return torch.nn.functional.cosine_similarity(x[:, None], x[None], dim=-1)
+        def forward(self, x, y):
+            similarity = torch.nn.functional.cosine_similarity
+            return similarity(x, y, dim=-1).sum() + similarity(x[:, None], x[None], dim=-1)
+
+    def inputs(n: int, m: int) -> dict[str, Any]:
+        return dict(x=torch.randn(n, 8), y=torch.randn(m, 8))
 
     return Reproducer(
         Similarity(),
-        inputs=dict(x=torch.randn(1, 8)),
-        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(x=torch.randn(n, 8)) for n in (4, 1)],
+        inputs=inputs(2, 2),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC}, y={0: torch.export.Dim.DYNAMIC}),
+        accepts=[inputs(4, 1), inputs(1, 3), inputs(1, 1)],
+        rejects=[inputs(4, 3)],
     )
 
 
@@ -151,7 +156,7 @@ def similarities_of_pairs() -> Reproducer:
     "torch:ops.aten.cosine_similarity.default",
     family="torch",
     name="cosine_similarity",
-    versions="torch>=2.9,<2.15",
+    versions="torch>=2.9",
     slots=lambda: [CompositeKernel(torch.ops.aten.cosine_similarity.default)],
     around=True,
     why="vectors of undecided sizes broadcast; the C++ kernel guards on whether they are equal",

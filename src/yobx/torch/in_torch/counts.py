@@ -89,14 +89,14 @@ def fftfreq(original: Any, n: Any, d: float = 1.0, **kwargs: Any) -> Any:
     if not isinstance(n, torch.SymInt) or kwargs.get("out") is not None:
         return original(n, d, **kwargs)
     index = torch.arange(n, **_dtype(kwargs))
-    return torch.where(index < (n + 1) // 2, index, index - n) * (1.0 / (n * d))
+    return torch.where(index < (n + 1) // 2, index, index - n) * (1.0 / (torch.sym_max(n, 1) * d))
 
 
 @_declared("torch.fft:rfftfreq", lambda x: torch.fft.rfft(x).abs() * torch.fft.rfftfreq(x.shape[1]))
 def rfftfreq(original: Any, n: Any, d: float = 1.0, **kwargs: Any) -> Any:
     if not isinstance(n, torch.SymInt) or kwargs.get("out") is not None:
         return original(n, d, **kwargs)
-    return torch.arange(n // 2 + 1, **_dtype(kwargs)) * (1.0 / (n * d))
+    return torch.arange(n // 2 + 1, **_dtype(kwargs)) * (1.0 / (torch.sym_max(n, 1) * d))
 
 
 def _one_hot_rows(x: Any) -> Any:
