@@ -130,7 +130,8 @@ def _cache(model: Any, batch: int, past: int) -> Any:
 
 
 def _cache_tensors(cache: Any) -> list[torch.Tensor]:
-    layers = getattr(cache, "layers", ())
+    parts = (getattr(cache, name, None) for name in ("self_attention_cache", "cross_attention_cache"))
+    layers = [layer for part in (cache, *parts) for layer in getattr(part, "layers", ())]
     pairs = [tensor for layer in layers for tensor in (getattr(layer, "keys", None), getattr(layer, "values", None))]
     return [tensor for tensor in pairs if isinstance(tensor, torch.Tensor)]
 
