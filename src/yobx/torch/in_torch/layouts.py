@@ -8,7 +8,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import follows_the_sample, is_symbolic, larger_or_smaller, oblivious, samples
+from yobx.torch.in_torch.sizes import asking, follows_the_sample, is_symbolic, larger_or_smaller, oblivious, samples
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
@@ -100,3 +100,36 @@ def _debug_has_internal_overlap(original: Any, t: Any) -> int:
     overlaps = any(known(stride == 0) and known(size > 1) for size, stride in zip(t.shape, t.stride()))
     # MemOverlap: Yes, or TooHard
     return 1 if overlaps else 2
+
+
+def windows_turned_round() -> Reproducer:
+    class Windows(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.pad(x, (3, 0)).unfold(-1, 4, 1).flip(-1).transpose(1, 2) + 1
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Windows(),
+        inputs=dict(x=torch.randn(2, 5, 6)),
+        dynamic_shapes=dict(x={0: dynamic, 2: dynamic}),
+        accepts=[dict(x=torch.randn(n, 5, m)) for n, m in ((3, 9), (2, 3), (1, 1))],
+    )
+
+
+@patch(
+    "torch._prims_common:compute_elementwise_output_logical_to_physical_perm",
+    family="torch",
+    name="order_in_memory",
+    versions="torch>=2.13",
+    around=True,
+    why="which dimension comes first in memory is told by comparing sizes where strides are equal; values do not depend on it",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when torch asks for the order of strides without guarding",
+    reproducer=windows_turned_round,
+)
+def order_in_memory(original: Any, *tensors: Any, **kwargs: Any) -> Any:
+    before, asking.layout = asking.layout, True
+    try:
+        return original(*tensors, **kwargs)
+    finally:
+        asking.layout = before

@@ -9,6 +9,7 @@ a broadcast can be told from any other expression.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,6 +125,16 @@ def undecided(shape_env: Any, expr: Any) -> bool:
     if any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr):
         return True
     return not expr.is_Symbol and not expr.is_Boolean and not expr.is_Relational and bool(shape_env.bound_sympy(expr).lower <= 1)
+
+
+class Asking(threading.local):
+    """What the questions of this thread are about: the order of dimensions in memory, which needs no guard."""
+
+    def __init__(self) -> None:
+        self.layout = False
+
+
+asking = Asking()
 
 
 def oblivious(shape_env: Any, question: Any) -> bool:

@@ -8,7 +8,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import oblivious, undecided
+from yobx.torch.in_torch.sizes import asking, oblivious, undecided
 
 sympy: Any = lazy("sympy")
 torch: Any = lazy("torch")
@@ -60,6 +60,11 @@ def guard_or(a: Any, default: bool) -> bool:
         if result is None:
             decided()
         return result if result is not None else default
+
+    if asking.layout and shapes._static_eval_sym_bool(a) is None:
+        decided()
+        with shape_env.suppress_guards():
+            return bool(shape_env.evaluate_sym_node(sym_node, size_oblivious=False, fallback_value=default))
 
     r = sym_node.shape_env.evaluate_sym_node(
         sym_node, size_oblivious=False, fallback_value=default
