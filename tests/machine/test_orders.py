@@ -125,7 +125,7 @@ class Orders(RuleBasedStateMachine):
         self.module = None
         self.before = None
         self.stack = []
-        self.enabled = {}
+        self.enabled = []
         self.stand, scopes.stand = (
             scopes.stand,
             fixtures.Fixtures({f"{self.name}_door": {"export": scopes.make_door}}, "a test").stand,
@@ -157,9 +157,8 @@ class Orders(RuleBasedStateMachine):
     def expected(self, exporting=False):
         """Who runs: of what is enabled the last asked for, beneath what is activated."""
         winner = "original"
-        order = [(scope, family) for family, scopes_of in self.enabled.items() for scope in scopes_of]
         for wanted in ("always", "export") if exporting else ("always",):
-            for scope, family in order:
+            for scope, family in self.enabled:
                 if scope == wanted:
                     winner = family
         for family, _ in self.stack:
@@ -180,20 +179,19 @@ class Orders(RuleBasedStateMachine):
     def enable(self, which, scope):
         family = self.families[which]
         autopatch.enable(family, scope=scope)
-        self.enabled.setdefault(family, [])
-        if scope not in self.enabled[family]:
-            # The one that was asked for first stays where it is.
-            self.enabled[family].append(scope)
+        if (scope, family) not in self.enabled:
+            # What was asked for already stays where it is.
+            self.enabled.append((scope, family))
 
     @rule(which=st.integers(0, 1))
     def disable(self, which):
         autopatch.disable(self.families[which])
-        self.enabled.pop(self.families[which], None)
+        self.enabled = [(scope, family) for scope, family in self.enabled if family != self.families[which]]
 
     @rule()
     def disable_all(self):
         autopatch.disable()
-        self.enabled = {}
+        self.enabled = []
 
     @precondition(lambda self: len(self.stack) < 4)
     @rule(which=st.integers(0, 1))
