@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from yobx import autopatch
 from yobx.helpers.reproducer import compare
 from yobx.torch import use_dyn_not_str
 from yobx.torch.tiny_models import get_tiny_model
@@ -47,7 +48,10 @@ def _sizes(sizes: tuple[int, int, int]) -> dict[str, int]:
 
 
 def outcome(model_type: str, scenario: str, exporter: bool = False) -> dict[str, Any]:
-    """``eager``: it cannot be built or run; ``export``: the export raises; ``narrow``; or ``general``."""
+    """``eager``: it cannot be built or run; ``export``: the export raises; ``narrow``; or ``general``.
+
+    With the patches that made or shaped nodes of the program, where there are some.
+    """
     kind = SCENARIOS.get(scenario, scenario)
     result: dict[str, Any] = {"model": model_type, "scenario": scenario}
     try:
@@ -63,6 +67,9 @@ def outcome(model_type: str, scenario: str, exporter: bool = False) -> dict[str,
     except Exception as error:
         return {**result, "stage": "export", "why": _line(error)}
     result["seconds"] = round(time.perf_counter() - start, 2)
+    involved = autopatch.details().patches_involved_in_graph(program.graph)
+    if involved:
+        result["patches"] = sorted(info.core.full_name for info, _ in involved)
     problems = []
     for sizes in (SAMPLES.get(scenario, SAMPLE), *OTHERS):
         # A model that remembers earlier calls is built anew.
