@@ -9,6 +9,7 @@ from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
+Max: Any = lazy("torch.utils._sympy.functions:Max")
 
 # Where no least size is declared. The program is let down to 0 in the end, but for what was derived from it.
 ASSUMED = 2
@@ -58,3 +59,44 @@ def refine_ranges(original, self, expr):
 def _has_assumed_range(shape_env: Any, symbol: Any) -> bool:
     bounds = shape_env.var_to_range.get(symbol)
     return symbol in shape_env.var_to_sources and bounds is not None and bounds.lower == ASSUMED
+
+
+def scores_of_relative_positions() -> Reproducer:
+    """Two sizes that met in a broadcast, and rows shifted against each other by views."""
+
+    class Shifted(torch.nn.Module):
+        def forward(self, x, y):
+            z = x + y
+            b, n = z.shape
+            scores = torch.nn.functional.pad(z[:, :, None] * torch.arange(2 * n - 1), (1, 0))
+            return scores.view(b, 2 * n, n)[:, 1:].view(b, n, 2 * n - 1)
+
+    dynamic = torch.export.Dim.DYNAMIC
+
+    def inputs(b: int, n: int, m: int) -> dict[str, Any]:
+        return dict(x=torch.randn(b, n), y=torch.randn(b, m))
+
+    return Reproducer(
+        Shifted(),
+        inputs=inputs(2, 6, 6),
+        dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, y={0: dynamic, 1: dynamic}),
+        accepts=[inputs(3, 9, 9), inputs(1, 1, 1), inputs(2, 1, 4)],
+        rejects=[inputs(2, 3, 4)],
+    )
+
+
+@patch(
+    "torch.fx.experimental.symbolic_shapes:ShapeEnv.simplify",
+    family="torch",
+    name="simplify",
+    around=True,
+    versions="torch>=2.15",
+    why="one of two equal expressions is left half simplified where a maximum holds a minimum: their sizes count as different",
+    obsolete="when ShapeEnv.simplify of torch gives what no second call of it changes",
+    reproducer=scores_of_relative_positions,
+)
+def simplify(original, self, expr, *args, **kwargs):
+    simplified = original(self, expr, *args, **kwargs)
+    while simplified != expr and simplified.has(Max):
+        expr, simplified = simplified, original(self, simplified, *args, **kwargs)
+    return simplified
