@@ -15,7 +15,8 @@ from benchmarks.pairs import Figure, Sample, paired
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
-MEMORY = "import torch, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
+# The peak of this very program: `ru_maxrss` would be that of the process which started it, where that was larger.
+MEMORY = "import torch; print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
 
 
 def _environment(patch: str | None) -> dict[str, str]:
@@ -38,9 +39,8 @@ def _memory(patch: str | None) -> Sample:
     environment = _environment(patch)
 
     def sample() -> float:
-        return float(
-            subprocess.run([sys.executable, "-c", MEMORY], env=environment, check=True, capture_output=True).stdout
-        )
+        done = subprocess.run([sys.executable, "-c", MEMORY], env=environment, check=True, capture_output=True)
+        return 1024 * float(done.stdout)
 
     return sample
 
