@@ -213,16 +213,24 @@ def coverage_section(run: dict[str, Any]) -> list[str]:
     return [*lines, *table(["architecture", *scenarios], body, classes="coverage")]
 
 
-def shares(run: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Of each scenario: how many are general plain, and with patches."""
+HEADS = {"plain": "plain", "patched": "with patches"}
+
+
+def measured(run: dict[str, Any]) -> list[str]:
+    """Of plain and patched, what a run has measured."""
+    return [way for way in HEADS if any(case["way"] == way for case in run["cases"])]
+
+
+def shares(run: dict[str, Any]) -> list[list[str]]:
+    """Of each scenario: how many are general, in each of the ways."""
     found = []
     for scenario in dict.fromkeys(case["scenario"] for case in run["cases"]):
         cells = []
-        for way in ("plain", "patched"):
+        for way in measured(run):
             of = [case["stage"] for case in run["cases"] if (case["scenario"], case["way"]) == (scenario, way)]
             ran = len(of) - of.count("eager")
             cells.append(f"{of.count('general')} of {ran}" if ran else "")
-        found.append((scenario, *cells))
+        found.append([SAID.get(scenario, scenario), *cells])
     return found
 
 
@@ -242,8 +250,8 @@ def readme_table() -> str:
             f"Tiny models of transformers' architectures ({releases(run['versions'])}): how many of those that run"
         ]
         lines += ["export to a program that takes every size that was tried, with eager's numbers.", ""]
-        lines += ["| | plain | with patches |", "|---|---|---|"]
-        lines += [f"| {SAID.get(name, name)} | {plain} | {patched} |" for name, plain, patched in shares(run)]
+        rows = [["", *(HEADS[way] for way in measured(run))], ["---"] * (1 + len(measured(run))), *shares(run)]
+        lines += [f"| {' | '.join(row)} |" for row in rows]
         parts.append("\n".join(lines))
     return (
         "\n\n".join(parts)
