@@ -50,7 +50,8 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         bare, installed = Path(folder, "bare"), Path(folder, "installed")
         for path in (bare, installed):
-            venv.create(path, with_pip=path is installed)
+            # What pip brings to the start of an interpreter is in both.
+            venv.create(path, with_pip=True)
         subprocess.run([sys.executable, "-c", BUILD, folder], cwd=ROOT, check=True, capture_output=True)
         wheel = next(Path(folder).glob("*.whl"))
         pip = [installed / "bin/python", "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel]
