@@ -12,7 +12,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.rewriting import Passage, of_any_length, rewriting
+from yobx.torch.in_transformers.rewriting import Passage, called, of_any_length, rewriting
 
 torch: Any = lazy("torch")
 scan_op: Any = lazy("torch._higher_order_ops.scan:scan_op")
@@ -143,7 +143,7 @@ for _function, (_models, _passages) in FUNCTIONS.items():
             rewriting(
                 f"chunks_of_{_model}",
                 *_passages,
-                helpers=tuple(helper for helper in HELPERS if any(helper.__name__ + "(" in text for _, text, _ in _passages)),
+                helpers=called(_passages, HELPERS),
                 when=of_any_length,
             )
         )

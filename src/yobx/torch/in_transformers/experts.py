@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.rewriting import Passage, rewriting
+from yobx.torch.in_transformers.rewriting import Passage, called, rewriting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ def _declare(model: str, method: str, passages: tuple[Passage, ...], versions: s
         obsolete=obsolete,
         reproducer=_four_experts(model, method.partition(".")[0]),
         group=f"experts_of_{model}",
-    )(rewriting(name, *passages, helpers=(all_experts,) if any("all_experts" in text for _, text, _ in passages) else ()))
+    )(rewriting(name, *passages, helpers=called(passages, (all_experts,))))
 
 
 for _model, (_method, _passage) in LOOPS.items():

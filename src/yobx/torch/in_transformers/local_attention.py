@@ -14,7 +14,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_transformers.chunks import up_to_whole_chunks
-from yobx.torch.in_transformers.rewriting import Passage, rewriting
+from yobx.torch.in_transformers.rewriting import Passage, called, rewriting
 
 torch: Any = lazy("torch")
 
@@ -112,8 +112,6 @@ for _model, _classes in FUNCTIONS.items():
                 rewriting(
                     f"{_method.lstrip('_')}_of_{_class.lower()}",
                     *_passages,
-                    helpers=tuple(
-                        helper for helper in HELPERS if any(helper.__name__ + "(" in text for _, text, _ in _passages)
-                    ),
+                    helpers=called(_passages, HELPERS),
                 )
             )
