@@ -126,6 +126,9 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
         script = tmp_path / "script.py"
         script.write_text(textwrap.dedent(code))
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("YOBX_", "PYTHON"))}
+        if "PYTHONPATH" in os.environ:
+            # What is tested may be found by it.
+            environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
         environment |= {"OMP_NUM_THREADS": "1", **(env or {})}
         done = subprocess.run(
             [sys.executable, *flags, *(command or [str(script)]), *arguments],

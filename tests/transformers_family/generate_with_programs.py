@@ -25,6 +25,9 @@ def with_rope(**parameters):
     if IS_5:
         limit = dict(original_max_position_embeddings=16) if parameters["rope_type"] == "longrope" else {}
         return {"rope_parameters": dict(parameters, rope_theta=10000.0, **limit)}
+    if parameters["rope_type"] == "longrope":
+        # Phi3Config of 4.x takes three entries, under the older of two names.
+        parameters["type"] = parameters.pop("rope_type")
     return {"rope_scaling": parameters}
 
 

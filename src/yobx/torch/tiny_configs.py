@@ -83,7 +83,8 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     "hubert": SPEECH,
     "hunyuan_v1_dense": dict(head_dim=HEAD),
     "hunyuan_v1_moe": dict(head_dim=HEAD),
-    "jamba": dict(attn_layer_period=2, attn_layer_offset=1, mamba_dt_rank=4),
+    # Its kernels are for GPUs, and transformers 4 raises without them.
+    "jamba": dict(attn_layer_period=2, attn_layer_offset=1, mamba_dt_rank=4, use_mamba_kernels=False),
     "lfm2": dict(layer_types=["conv", "full_attention"], full_attn_idxs=[1]),
     "lfm2_moe": dict(layer_types=["conv", "full_attention"], num_dense_layers=1),
     "mamba2": dict(num_heads=8, head_dim=8, expand=2, n_groups=1),
