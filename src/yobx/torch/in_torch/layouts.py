@@ -8,7 +8,15 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import asking, follows_the_sample, is_symbolic, larger_or_smaller, oblivious, samples
+from yobx.torch.in_torch.sizes import (
+    asking,
+    follows_the_sample,
+    is_symbolic,
+    larger_or_smaller,
+    oblivious,
+    samples,
+    undecided,
+)
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
@@ -58,14 +66,19 @@ def more_than_one(original: Any, self: Any, file: str, line: int) -> bool:
 
 
 def _is_above_one(shape_env: Any, question: Any) -> bool:
-    """Whether this asks if a size, or a stride made of sizes, is above 1 that is 1 in a sample of one."""
+    """Whether this asks if a size, or a stride made of sizes, is above 1 that is 1 in a sample of one.
+
+    Or one derived from larger sizes, as that of an image after a convolution with a stride, which may become 1.
+    """
     if not isinstance(question, (sympy.StrictGreaterThan, sympy.StrictLessThan)):
         return False
     size, least = (question.gts, question.lts)
     symbols = size.free_symbols
-    if least != 1 or not (size.is_Symbol or larger_or_smaller(size)) or any(follows_the_sample(shape_env, s) for s in symbols):
+    if least != 1 or any(follows_the_sample(shape_env, s) for s in symbols):
         return False
-    return all(samples(shape_env).get(symbol) == 1 for symbol in symbols)
+    if size.is_Symbol or larger_or_smaller(size):
+        return all(samples(shape_env).get(symbol) == 1 for symbol in symbols)
+    return symbols <= samples(shape_env).keys() and undecided(shape_env, size)
 
 
 def rows_of_another_added_in_place() -> Reproducer:
