@@ -35,6 +35,15 @@ def put_rows(x, y):
     return z
 
 
+def causal_heads(x):
+    weights = torch.linspace(-1, 1, 192).view(24, 8)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+    return functional.multi_head_attention_forward(
+        *[x.transpose(0, 1)] * 3, 8, 2, weights, None, None, None, False, 0.0, weights[:8], None, False,
+        attn_mask=mask, need_weights=False, is_causal=x.shape[1] > 1,
+    )[0]  # fmt: skip
+
+
 BROADCASTS = {
     "add": lambda x, y: x + y,
     "comparison": lambda x, y: x < y,
@@ -60,6 +69,11 @@ LAYOUTS = {
     "sdpa with a flag": lambda x: functional.scaled_dot_product_attention(
         x[:, None], x[:, None], x[:, None], is_causal=x.shape[1] > 1
     ),
+    "sdpa scaled by a length": lambda x: functional.scaled_dot_product_attention(
+        x[:, None], x[:, None], x[:, None], scale=1 / math.sqrt(x.shape[1])
+    ),
+    "heads with a flag": lambda x: causal_heads(x),
+    "product of three": lambda x: torch.linalg.multi_dot([x.flatten(1).t(), x.flatten(1), x.flatten(1).t()]),
     "layer norm": lambda x: functional.layer_norm(x.transpose(0, 1), (8,)),
     "mean and add": lambda x: x.mean(1, keepdim=True) + x,
     "expand and join": lambda x: torch.cat([x[:, :1].expand(-1, x.shape[1], -1), x], 1),
@@ -141,3 +155,34 @@ def test_layout_and_sizes_of_one(function, sample):
 def test_matmul_of_unequal_batches(sample):
     others = [((2, 3, 4), (2, 4, 7)), ((3, 6, 4), (1, 4, 7)), ((1, 6, 4), (3, 4, 7)), ((3, 6, 4), (2, 4, 7))]
     check(torch.matmul, sample, others, [(0, 1), (0, 2)])
+
+
+@pytest.mark.parametrize(
+    "sample", [((2, 3, 5, 4), (3, 4, 6)), ((2, 1, 5, 4), (3, 4, 6)), ((1, 3, 1, 4), (1, 4, 1))], ids=str
+)
+def test_einsum_with_an_ellipsis(sample):
+    others = [
+        ((2, 3, 5, 4), (1, 4, 7)),
+        ((4, 1, 2, 4), (3, 4, 1)),
+        ((1, 1, 1, 4), (1, 4, 1)),
+        ((2, 3, 5, 4), (2, 4, 6)),
+    ]
+    check(lambda x, y: torch.einsum("...ij,...jk->...ik", x, y), sample, others, [(0, 1, 2), (0, 2)])
+
+
+@pytest.mark.parametrize("sample", [((2, 3, 16, 24),), ((2, 3, 4, 24),), ((1, 3, 16, 9),), ((1, 3, 4, 4),)], ids=str)
+def test_image_that_shrinks_to_one_pixel(sample):
+    def tokens(x):
+        reduced = functional.conv2d(x, torch.ones(4, 3, 3, 3), stride=4, padding=1)
+        return functional.conv2d(reduced, torch.ones(4, 1, 3, 3), padding=1, groups=4).flatten(2).transpose(1, 2)
+
+    check(tokens, sample, [((n, 3, h, w),) for n, h, w in ((1, 4, 4), (2, 1, 8), (3, 8, 2), (1, 33, 5))], [(0, 2, 3)])
+
+
+@pytest.mark.parametrize("sample", [((2, 8, 4),), ((3, 2, 4),)], ids=str)
+def test_image_of_tokens(sample):
+    def mixed(x):
+        image = x.transpose(1, 2).view(x.shape[0], 4, 2, x.shape[1] // 2)
+        return functional.conv2d(image, torch.ones(4, 1, 3, 3), padding=1, groups=4).flatten(2).transpose(1, 2)
+
+    check(mixed, sample, [((n, m, 4),) for n, m in ((1, 2), (3, 12), (2, 4), (2, 5))], [(0, 1)])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import string
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -42,8 +44,10 @@ def einsum_of_unrelated_batches() -> Reproducer:
     group="broadcast",
 )
 def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> Any:
-    labels = [part.strip() for part in equation.replace(" ", "").partition("->")[0].split(",")]
-    if len(labels) != len(tensors) or "." in equation or any(len(label) != tensor.ndim for label, tensor in zip(labels, tensors)):
+    labels = equation.replace(" ", "").partition("->")[0].split(",")
+    if "..." in equation and len(labels) == len(tensors):
+        labels = [_without_ellipsis(label, tensor.ndim) for label, tensor in zip(labels, tensors)]
+    if len(labels) != len(tensors) or any(len(label) != tensor.ndim for label, tensor in zip(labels, tensors)):
         return original(equation, tensors, path=path)
     sizes: dict[str, Any] = {}
     for label, tensor in zip(labels, tensors):
@@ -56,6 +60,11 @@ def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> A
             for label, tensor in zip(labels, tensors)
         ]
     return original(equation, tensors, path=path)
+
+
+def _without_ellipsis(label: str, ndim: int) -> str:
+    """A label with digits, counted from the right, for the dimensions that an ellipsis stands for."""
+    return label.replace("...", string.digits[: ndim - len(label) + 3][::-1])
 
 
 def matmul_of_unrelated_batches() -> Reproducer:
@@ -130,6 +139,41 @@ def tensordot(original: Any, self: Any, other: Any, dims_self: Any, dims_other: 
     inner = math.prod(sizes)
     product = a.permute(*rows, *left).reshape(math.prod(height), inner) @ b.permute(*right, *columns).reshape(inner, math.prod(width))
     return product.reshape(*height, *width)
+
+
+def product_of_three_matrices() -> Reproducer:
+    class Product(torch.nn.Module):
+        def forward(self, x, y, z):
+            return torch.linalg.multi_dot([x, y, z])
+
+    def inputs(n: int, m: int, k: int) -> dict[str, Any]:
+        return dict(x=torch.randn(n, m), y=torch.randn(m, k), z=torch.randn(k, 3))
+
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Product(),
+        inputs=inputs(2, 5, 4),
+        dynamic_shapes=dict(x=dynamic, y=dynamic, z={0: torch.export.Dim.DYNAMIC}),
+        accepts=[inputs(5, 2, 7), inputs(1, 1, 1), inputs(3, 1, 4)],
+    )
+
+
+@patch(
+    "torch:ops.aten.linalg_multi_dot.default",
+    family="torch",
+    name="multi_dot",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.linalg_multi_dot.default)],
+    around=True,
+    why="the C++ kernel reads the sizes as plain ints to find the cheapest order of the products, which fixes them to the sample's",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when multi_dot in ATen keeps its sizes symbolic",
+    reproducer=product_of_three_matrices,
+)
+def multi_dot(original: Any, tensors: Any) -> Any:
+    if len(tensors) < 2 or not any(is_symbolic(size) for tensor in tensors for size in tensor.shape):
+        return original(tensors)
+    return functools.reduce(torch.matmul, tensors)
 
 
 def product_of_two_grids() -> Reproducer:

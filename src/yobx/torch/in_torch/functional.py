@@ -44,7 +44,8 @@ def numbers_from_zero_to_one() -> Reproducer:
     name="attention_flag",
     versions="torch>=2.9",
     around=True,
-    why="is_causal may be a comparison of sizes, which the function takes for no bool; the mask that it stands for is added instead",
+    why="is_causal may be a comparison of sizes, which the function takes for no bool, and scale made of a size, which is fixed to "
+    "the sample's; the mask that the flag stands for is added instead, and the query is scaled",
     see="https://github.com/pytorch/pytorch/issues/154038",
     obsolete="when scaled_dot_product_attention takes a SymBool",
     reproducer=causal_unless_one_step,
@@ -65,9 +66,57 @@ def scaled_dot_product_attention(
         flag = torch.full((), is_causal, dtype=torch.bool, device=query.device)
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril() | ~flag
         is_causal = False
+    if isinstance(scale, torch.SymFloat):
+        # The operator takes a plain number.
+        query, scale = query * scale, 1.0
     return original(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
+
+
+def heads_causal_unless_one_step() -> Reproducer:
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, q, k, mask):
+            return self.attention(q, k, k, attn_mask=mask, need_weights=False, is_causal=q.shape[1] > 1)[0]
+
+    def inputs(b: int, n: int, m: int) -> dict[str, Any]:
+        return dict(q=torch.randn(b, n, 8), k=torch.randn(b, m, 8), mask=torch.randn(n, m))
+
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    return Reproducer(
+        Attention(),
+        inputs=inputs(2, 1, 6),
+        dynamic_shapes=dict(q=dynamic, k=dynamic, mask=dynamic),
+        accepts=[inputs(3, 4, 4), inputs(3, 1, 4), inputs(1, 3, 7), inputs(1, 1, 1)],
+    )
+
+
+@patch(
+    "torch.nn.functional:multi_head_attention_forward",
+    family="torch",
+    name="heads_flag",
+    versions="torch>=2.9",
+    around=True,
+    why="is_causal may be a comparison of sizes, which the sample would decide; the causal mask is chosen by it instead",
+    see="https://github.com/pytorch/pytorch/issues/154038",
+    obsolete="when scaled_dot_product_attention takes a SymBool",
+    reproducer=heads_causal_unless_one_step,
+)
+def multi_head_attention_forward(original: Any, query: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+    flag, mask = kwargs.get("is_causal", False), kwargs.get("attn_mask")
+    if isinstance(flag, torch.SymBool) and mask is not None:
+        if kwargs.get("key_padding_mask") is None and not kwargs.get("need_weights", True):
+            # The causal mask then stands in for the one that is given; otherwise the flag is only a hint.
+            causal = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).triu(1)
+            if mask.dtype is not torch.bool:
+                causal = torch.zeros_like(causal, dtype=mask.dtype).masked_fill(causal, -torch.inf)
+            kwargs["attn_mask"] = torch.where(torch.full((), flag, dtype=torch.bool, device=mask.device), causal, mask)
+        kwargs["is_causal"] = False
+    return original(query, key, *args, **kwargs)
 
 
 @patch(
