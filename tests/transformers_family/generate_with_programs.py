@@ -54,9 +54,15 @@ def decoder_only(model_type):
     over = SMALL.get(model_type, {})
     prefill = export(*get_tiny_model(model_type, "prefill", **over))
     model, inputs, shapes = get_tiny_model(model_type, "decode", length=1, **over)
-    # Some models of 5.x take their cache under its new name only, and ignore the old one.
-    cache = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+    # Some models take their cache under a name of its own only, and ignore the usual one.
+    names = inspect.signature(model.forward).parameters
+    cache = next((name for name in ("cache", "cache_params") if name in names), "past_key_values")
     inputs[cache], shapes[cache] = inputs.pop("past_key_values"), shapes.pop("past_key_values")
+    # A cache of transformers 4 that is no `Cache` does not know how many tokens it holds.
+    counts = cache == "cache_params"
+    if counts:
+        inputs["cache_position"], shapes["cache_position"] = torch.tensor([5]), {}
+        shapes[cache] = [{1: "batch"}] * len(torch.utils._pytree.tree_leaves(inputs[cache]))
     del shapes["input_ids"][1]
     masks_the_past = shapes["attention_mask"][1] != "new"
     if not masks_the_past:
@@ -77,7 +83,10 @@ def decoder_only(model_type):
         if written.shape[1] == want.shape[1]:
             return written, want
         mask = torch.ones_like(written if masks_the_past else new)
-        outputs = decode(input_ids=new, attention_mask=mask, **{cache: outputs.past_key_values})
+        past = {cache: outputs.cache_params if counts else outputs.past_key_values}
+        if counts:
+            past["cache_position"] = torch.tensor([written.shape[1] - 1])
+        outputs = decode(input_ids=new, attention_mask=mask, **past)
 
 
 def encoder_decoder(model_type):

@@ -126,7 +126,9 @@ def _cache(model: Any, batch: int, past: int) -> Any:
     """The cache after ``past`` tokens, as the model makes it."""
     tokens = _tokens(batch, past)
     with torch.no_grad():
-        return model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True).past_key_values
+        output = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
+    # State-space models of transformers 4 have another name for it.
+    return output.cache_params if "cache_params" in output else output.past_key_values
 
 
 def _cache_tensors(cache: Any) -> list[torch.Tensor]:

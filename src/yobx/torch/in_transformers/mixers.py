@@ -62,15 +62,18 @@ def delta_rule_v4(query, key, value, decay_mask, k_cumdecay, g, state):
     return along_chunks(step, state, query, key, value, decay_mask, k_cumdecay, g)
 
 
+def _config(model: str) -> Any:
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model(model, **MIXERS[model][1])
+
+
 def _mixer(model: str) -> Any:
     import importlib
 
-    from transformers import AutoConfig
-
     module = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
-    name, sizes = MIXERS[model]
-    config = AutoConfig.for_model(model, **sizes)
-    mixer = getattr(module, name)(config, layer_idx=0)
+    config = _config(model)
+    mixer = getattr(module, MIXERS[model][0])(config, layer_idx=0)
     if model == "falcon_h1":
         # The model gives it to every mixer.
         mixer.register_buffer("mup_vector", module.compute_mup_vector(config), persistent=False)
@@ -229,3 +232,59 @@ patch(
     obsolete="with transformers 5, whose caches know whether they have been filled",
     reproducer=a_prompt_that_fills_a_cache,
 )(rewriting("prefill_of_mamba2", NO_POSITIONS, helpers=()))
+
+
+def one_token_after_others() -> Reproducer:
+    """The mixer of Mamba-2 with states of earlier tokens, which a token at position 0 forgets."""
+    from transformers.models.mamba2.modeling_mamba2 import Mamba2Cache
+
+    mixer = _mixer("mamba2")
+    config = _config("mamba2")
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mixer = mixer
+
+        def forward(self, x, conv_states, ssm_states, position):
+            cache = Mamba2Cache(config, x.shape[0], dtype=x.dtype)
+            cache.conv_states, cache.ssm_states = conv_states.clone(), ssm_states.clone()
+            return self.mixer(x, cache, position), cache.conv_states, cache.ssm_states
+
+    def inputs(batch, position):
+        cache = Mamba2Cache(config, batch, dtype=torch.float32)
+        return dict(
+            x=torch.randn(batch, 1, 8),
+            conv_states=torch.rand(cache.conv_states.shape),
+            ssm_states=torch.rand(cache.ssm_states.shape),
+            position=torch.tensor([position]),
+        )
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Step(),
+        inputs=inputs(2, 5),
+        dynamic_shapes=dict(x={0: dynamic}, conv_states={1: dynamic}, ssm_states={1: dynamic}, position={}),
+        accepts=[inputs(3, 1), inputs(1, 7), inputs(2, 0)],
+    )
+
+
+@patch(
+    "transformers.models.mamba2.modeling_mamba2:Mamba2Mixer.forward",
+    family="transformers",
+    name="step_of_mamba2",
+    around=True,
+    versions="transformers>=4.57,<5.0",
+    why="whether a token follows others is asked of its position; with states of zero the first one is a step like any other",
+    obsolete="with transformers 5, whose caches know whether they have been filled",
+    reproducer=one_token_after_others,
+)
+def step_of_mamba2(original, self, hidden_states, cache_params=None, cache_position=None, attention_mask=None):
+    length = hidden_states.shape[1]
+    if isinstance(length, int) and length == 1 and cache_params is not None and cache_position is not None:
+        first = cache_position[0] <= 0
+        for states in (cache_params.conv_states, cache_params.ssm_states):
+            states[self.layer_idx].masked_fill_(first, 0)
+        # A position, known in Python, of a token that follows others
+        cache_position = (1,)
+    return original(self, hidden_states, cache_params, cache_position, attention_mask)
