@@ -29,10 +29,11 @@ _findings = 0
 class Choice:
     """Patches that are asked for together, and what follows from them, worked out anew when one is found not to fit."""
 
-    __slots__ = ("_by_target", "_findings", "_winners", "patches")
+    __slots__ = ("_by_target", "_findings", "_winners", "numbers", "patches")
 
     def __init__(self, patches: Iterable[Patch]) -> None:
         self.patches = tuple(patches)
+        self.numbers = frozenset([patch.number for patch in self.patches])
         self._by_target: dict[str, int] = {}
         self._winners = NOTHING
         self._findings = -1

@@ -43,11 +43,17 @@ def acquire(asked: Iterable[Patch]) -> list[Patch]:
 
 
 def count(acquired: Iterable[Patch]) -> None:
+    """One more wants each of the patches; what happens to their modules is heard of from now on."""
+    awaited: set[str] = set()
     with lock:
         for patch in acquired:
             patch.users += 1
             if patch.users == 1:
                 wanted.setdefault(patch.module, {})[patch.number] = patch
+                if patch.owner is None:
+                    awaited.add(patch.module)
+        if awaited:
+            imports.after(_loaded, *awaited)
 
 
 def _attend() -> None:
@@ -55,9 +61,9 @@ def _attend() -> None:
     marks.observer.stand(bool(wanted))
     # A patch may stand somewhere before torch is loaded, and be traced after it.
     if wanted and not dispatch.torch_is_bound():
-        imports.after("torch.compiler", _torch_loaded)
+        imports.after(_torch_loaded, "torch.compiler")
     else:
-        imports.forget("torch.compiler", _torch_loaded)
+        imports.forget(_torch_loaded, "torch.compiler")
 
 
 def _torch_loaded(module: ModuleType) -> None:
@@ -67,51 +73,66 @@ def _torch_loaded(module: ModuleType) -> None:
 def release(acquired: Iterable[Patch]) -> None:
     """Give back what ``acquire`` gave."""
     wrong: BaseException | None = None
+    left: list[str] = []
     with lock:
         for patch in acquired:
+            patch.users -= 1
+            if patch.users:
+                continue
+            module = wanted[patch.module]
+            del module[patch.number]
+            if not module:
+                del wanted[patch.module]
+                left.append(patch.module)
             # Whatever goes wrong with one, the others are given back.
             try:
-                _release(patch)
+                patch.remove()
             except BaseException as error:
                 wrong = wrong or error
+        imports.forget(_loaded, *left)
     _attend()
     if wrong is not None:
         raise wrong
 
 
-def _release(patch: Patch) -> None:
-    patch.users -= 1
-    if patch.users == 0:
-        module = wanted[patch.module]
-        del module[patch.number]
-        if not module:
-            del wanted[patch.module]
-            imports.forget(patch.module, _loaded)
-        patch.remove()
-
-
 def want(acquired: Iterable[Patch]) -> None:
+    """Install what is counted already, as far as modules are loaded; the rest waits.
+
+    Raises:
+        PatchError: in strict mode, when one cannot be installed.
+    """
     global _looked_at
     _attend()
-    loaded: dict[str, bool] = {}
-    for patch in acquired:
-        if patch.state == patches.INSTALLED:
-            continue
-        if patch.owner is None:
-            if patch.module not in loaded:
-                with lock:
-                    if not patch.users:
-                        continue
-                    imports.after(patch.module, _loaded)
-                loaded[patch.module] = imports.finished(patch.module)
-            if not loaded[patch.module]:
-                with lock:
-                    if patch.users:
-                        patch.wait()
-                if patch.module in sys.modules:
-                    _looked_at = None
-                continue
-        _install(patch)
+    new, failed = _stand_again(acquired)
+    for patch, error in failed:
+        patch.fail(error)
+    waiting: list[Patch] = []
+    for patch in new:
+        if patch.owner is None and not (patch.module in sys.modules and imports.finished(patch.module)):
+            waiting.append(patch)
+        else:
+            _install(patch)
+    with lock:
+        for patch in waiting:
+            if patch.users and patch.state != patches.INSTALLED:
+                patch.wait()
+            if patch.module in sys.modules:
+                # Half loaded: it may end past our hook.
+                _looked_at = None
+
+
+def _stand_again(acquired: Iterable[Patch]) -> tuple[list[Patch], list[tuple[Patch, Exception]]]:
+    """Let patches stand where they stood before; those that have to be installed anew, and what went wrong."""
+    new = []
+    failed = []
+    with lock:
+        for patch in acquired:
+            try:
+                if not patch.stand_again():
+                    new.append(patch)
+            except Exception as error:
+                failed.append((patch, error))
+    return new, failed
 
 
 def install_late() -> None:

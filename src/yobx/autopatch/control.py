@@ -24,7 +24,7 @@ make_details: Callable[[Sequence[Patch], activation.Activation | None], Any] | N
 class Scope(ContextDecorator):
     """Patches, or the originals (``None``), active in this thread for the length of a ``with`` block or a call."""
 
-    def __init__(self, wanted: Callable[[], Sequence[Patch]] | None) -> None:
+    def __init__(self, wanted: Callable[[], Sequence[Patch] | activation.Choice] | None) -> None:
         self._wanted = wanted
         self._activation: activation.Activation | None = None
         self._group: groups.Group | None = None
@@ -105,7 +105,7 @@ def scope_of(selection: Selection, more: Sequence[Patch] = ()) -> Scope:
     missing = selection.absent()
     if missing:
         notices.complain(missing)
-    return Scope(lambda: [*selection.patches(), *more] if more else selection.patches())
+    return Scope(lambda: [*selection.patches(), *more] if more else selection.choice())
 
 
 def details_of(chosen: Sequence[Patch], entry: activation.Activation | None) -> Any:

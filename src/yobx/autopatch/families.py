@@ -10,11 +10,11 @@ import functools
 import importlib
 import threading
 
-from yobx.autopatch import imports, notices
+from yobx.autopatch import activation, imports, notices
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from typing import Any
 
     from yobx.autopatch.patches import Patch
@@ -154,16 +154,20 @@ class Selection:
                     selection.families.append(family.name)
         return selection
 
-    def patches(self, load: bool = True) -> Sequence[Patch]:
+    def patches(self, load: bool = True) -> tuple[Patch, ...]:
         """The patches asked for; with ``load=False`` only of families whose declarations have been read."""
+        return self.choice(load).patches
+
+    def choice(self, load: bool = True) -> activation.Choice:
+        """The same, with what follows from it."""
         families = [_families[name] for name in self.families if load or _families[name].declared]
         everything = _together(tuple(families), tuple([len(family.load()) for family in families]))
         if not self.only and not self.without:
             return everything
-        chosen = {patch.number: patch for patch in (*everything, *self.only)}
+        chosen = {patch.number: patch for patch in (*everything.patches, *self.only)}
         for patch in self.without:
             chosen.pop(patch.number, None)
-        return list(chosen.values())
+        return activation.Choice(chosen.values())
 
     def absent(self) -> str | None:
         """What is asked for in vain: a family whose package is not installed, in words."""
@@ -189,9 +193,9 @@ class Selection:
 
 
 @functools.lru_cache(8)
-def _together(families: tuple[Family, ...], sizes: tuple[int, ...]) -> tuple[Patch, ...]:
+def _together(families: tuple[Family, ...], sizes: tuple[int, ...]) -> activation.Choice:
     """All patches of some families, as long as none of them gets another one: every scope asks for them."""
-    return tuple([patch for family in families for patch in family.patches.values()])
+    return activation.Choice([patch for family in families for patch in family.patches.values()])
 
 
 def _patch(family: Family, name: str) -> Patch:

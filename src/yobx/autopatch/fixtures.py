@@ -46,9 +46,9 @@ class Fixtures:
             with lock:
                 # Another thread may have changed its mind meanwhile.
                 if self._wanted:
-                    imports.after(module, self._loaded)
+                    imports.after(self._loaded, module)
                 else:
-                    imports.forget(module, self._loaded)
+                    imports.forget(self._loaded, module)
                     self._take_down(module)
                     continue
             if imports.finished(module) and not self._standing.get(module) and not self._stand_again(module):

@@ -30,7 +30,6 @@ class Group:
 
     def __init__(self, choice: activation.Choice) -> None:
         self.choice = choice
-        self._numbers = frozenset(patch.number for patch in choice.patches)
         self._acquired: list[Patch] | None = None
         self._ready = False
         self._users = 0
@@ -68,7 +67,7 @@ class Group:
             self._users -= 1
             if self._users == 0:
                 self._hide_names()
-                if known.get(self.choice.patches) is not self or not self._numbers <= held:
+                if known.get(self.choice.patches) is not self or not self.choice.numbers <= held:
                     self.give_back()
 
     def _show_names(self) -> None:
@@ -77,7 +76,8 @@ class Group:
                 _shown.append(self)
             if self._named_at != patches.changes():
                 self._named_at = patches.changes()
-                self._names = [names for patch in self.choice.patches for names in patch.names()]
+                standing = [patch for patch in self.choice.patches if patch.state == patches.INSTALLED]
+                self._names = [names for patch in standing for names in patch.names()]
             for dispatcher, name, _ in self._names:
                 dispatcher.__name__ = name
 
@@ -109,9 +109,9 @@ known: dict[tuple[Patch, ...], Group] = {}
 _shown: list[Group] = []
 
 
-def group_of(wanted: Iterable[Patch]) -> Group:
-    chosen = tuple(wanted)
-    group = known.get(chosen)
+def group_of(wanted: Iterable[Patch] | activation.Choice) -> Group:
+    choice = wanted if isinstance(wanted, activation.Choice) else activation.Choice(wanted)
+    group = known.get(choice.patches)
     if group is None:
-        group = known.setdefault(chosen, Group(activation.Choice(chosen)))
+        group = known.setdefault(choice.patches, Group(choice))
     return group

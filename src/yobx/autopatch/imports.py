@@ -15,7 +15,7 @@ import threading
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
@@ -176,32 +176,36 @@ def watch() -> None:
             _present()
 
 
-def before(name: str, hook: Callable[[], None]) -> None:
-    """Call ``hook()`` whenever the module is about to run."""
-    _add(_before, name, hook)
+def before(hook: Callable[[], None], *names: str) -> None:
+    """Call ``hook()`` whenever one of the modules is about to run."""
+    _add(_before, hook, names)
 
 
-def after(name: str, hook: Callable[[ModuleType], None]) -> None:
-    """Call ``hook(module)`` whenever the module has run, at once on a reload too."""
-    _add(_after, name, hook)
+def after(hook: Callable[[ModuleType], None], *names: str) -> None:
+    """Call ``hook(module)`` whenever one of the modules has run, at once on a reload too."""
+    _add(_after, hook, names)
 
 
-def _add(table: dict[str, list[Any]], name: str, hook: Any) -> None:
+def _add(table: dict[str, list[Any]], hook: Any, names: Iterable[str]) -> None:
     with _lock:
-        hooks = table.setdefault(name, [])
-        if hook not in hooks:
-            hooks.append(hook)
+        for name in names:
+            hooks = table.get(name)
+            if hooks is None:
+                table[name] = [hook]
+            elif hook not in hooks:
+                hooks.append(hook)
         _present()
 
 
-def forget(name: str, hook: Any) -> None:
-    """Take a module's hook back; the finder leaves with the last one."""
+def forget(hook: Any, *names: str) -> None:
+    """Take back the hook of some modules; the finder leaves with the last one."""
     with _lock:
         for table in (_before, _after):
-            hooks = table.get(name, [])
-            if hook in hooks:
-                hooks.remove(hook)
-                if not hooks:
-                    del table[name]
+            for name in names:
+                hooks = table.get(name)
+                if hooks is not None and hook in hooks:
+                    hooks.remove(hook)
+                    if not hooks:
+                        del table[name]
         if not _before and not _after and _finder in sys.meta_path:
             sys.meta_path.remove(_finder)

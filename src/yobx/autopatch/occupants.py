@@ -53,13 +53,18 @@ class Occupant:
 
     def drop(self, patch: Patch) -> None:
         """Take a patch out; the original stands at the place again when it was the last."""
-        self.entries[:] = [entry for entry in self.entries if entry[2] is not patch]
+        if self.entries and self.entries[0][2] is patch:
+            del self.entries[0]
+        else:
+            self.entries[:] = [entry for entry in self.entries if entry[2] is not patch]
         if not self.entries:
             self.restore()
 
     def put(self) -> None:
         """Let the dispatcher stand at the place and its aliases, where the original does: nobody is pushed aside."""
-        for place in (self.slot, *self.aliases):
+        if self.slot.get() is self.raw:
+            self.slot.set(self.placed)
+        for place in self.aliases:
             if place.get() is self.raw:
                 place.set(self.placed)
 
@@ -89,6 +94,7 @@ class Occupant:
 
 # An occupant is kept by the patches that stand, or stood, at its place: a class that was patched once can go.
 _table: MutableMapping[Hashable, Occupant] = weakref.WeakValueDictionary()
+_claimed = 0
 
 # Held while places are filled or given back. Nothing is imported under it: a thread that holds the import lock of a
 # module may be waiting for it.
@@ -107,6 +113,7 @@ def standing(slot: slots.Slot) -> Any:
 
 def claim(slot: slots.Slot, make: Callable[[slots.Slot], Occupant] = Occupant) -> Occupant:
     """The occupant of a slot, made when there is none that knows what stands there."""
+    global _claimed
     dispatch.bind_torch()
     occupant = _table.get(slot.key())
     # After a reload, or when somebody who does not know us has put something there, the old one is of no use.
@@ -114,7 +121,13 @@ def claim(slot: slots.Slot, make: Callable[[slots.Slot], Occupant] = Occupant) -
         # A function that is patched under another name has its dispatcher.
         occupant = aliases.holder(slot) if make is Occupant else None
         occupant = _table[slot.key()] = occupant or make(slot)
+        _claimed += 1
     return occupant
+
+
+def claimed() -> int:
+    """How often a place has got another occupant."""
+    return _claimed
 
 
 def stands_for(slot: slots.Slot, occupant: Occupant) -> bool:

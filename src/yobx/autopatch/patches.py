@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 
-from yobx.autopatch import activation, decorators, imports, notices, occupants, slots
+from yobx.autopatch import activation, decorators, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
@@ -87,7 +87,9 @@ class Patch:
         self._places: list[occupants.Occupant] = []
         self._known: list[tuple[slots.Slot, occupants.Occupant]] = []
         self._names: list[tuple[Any, str, str]] = []
-        self._life: Any = None
+        self._life: tuple[Any, Any] = (None, None)
+        self._stood = ""
+        self._claimed = 0
         self._done = False
         self.codes: frozenset[CodeType] | None = None
 
@@ -153,7 +155,7 @@ class Patch:
                 # Names that were taken from the dispatcher are given back with it.
                 occupants.aliases.update()
                 self.vacate()
-        elif not again and (self.state == SKIPPED or self._claim_known()):
+        elif not again and (self.state == SKIPPED or self._stand_again()):
             return
         from yobx.autopatch import signatures, versions
 
@@ -183,7 +185,8 @@ class Patch:
             # Another thread may have done it meanwhile, and be running the replacement now.
             if not self._places:
                 self._claim(places)
-            self._note(INSTALLED, f"stands in {len(places)} place{'s' if len(places) > 1 else ''}")
+            self._stood = f"stands in {len(places)} place{'s' if len(places) > 1 else ''}"
+            self._note(INSTALLED, self._stood)
         self._say()
 
     def _claim(self, places: list[slots.Slot]) -> None:
@@ -195,7 +198,8 @@ class Patch:
             (place.dispatcher, name, getattr(place.original, "__name__", place.dispatcher.__name__))
             for place in self._places
         ]
-        self._life = self._life_of_module()
+        module = sys.modules.get(self.module)
+        self._life = (module, getattr(module, "__spec__", None))
         for occupant in self._places:
             occupants.aliases.track(occupant)
 
@@ -211,24 +215,34 @@ class Patch:
             self.vacate()
             raise
 
-    def _claim_known(self) -> bool:
-        """Stand again where the patch stood before, when nothing has changed there."""
+    def _stand_again(self) -> bool:
         with lock:
-            if self._places:
-                return True
-            if not self.users or not self._known or self._life is not self._life_of_module():
+            return self.stand_again()
+
+    def stand_again(self) -> bool:
+        """Stand again where the patch stood before, when nothing has changed there; whether it stands.
+
+        The caller holds the lock: a scope asks for many at once.
+        """
+        if self._places:
+            return True
+        if not self._known or not self.users or not self.fits or not self._same_module():
+            return False
+        claimed = occupants.claimed()
+        for slot, place in self._known:
+            if not (place.unchanged(slot) if claimed == self._claimed else occupants.stands_for(slot, place)):
                 return False
-            if not all(occupants.stands_for(slot, place) for slot, place in self._known):
-                return False
-            self._stand(place for _, place in self._known)
-            self._note(INSTALLED, f"stands in {len(self._places)} places")
+        self._claimed = claimed
+        self._stand([place for _, place in self._known])
+        self.state, self.reason = INSTALLED, self._stood
         return True
 
-    def _life_of_module(self) -> Any:
-        """Another one when the module was imported anew or reloaded: its classes and tables are others then."""
+    def _same_module(self) -> bool:
+        """Whether the module is as it was: imported anew or reloaded, its classes and tables are others."""
         if self.owner is not None:
-            return None
-        return (imports.namespace_of(sys.modules.get(self.module)) or {}).get("__spec__")
+            return True
+        module, spec = self._life
+        return sys.modules.get(self.module) is module and getattr(module, "__spec__", None) is spec
 
     def vacate(self) -> None:
         """Take the replacement out of every place where it stands."""
@@ -250,7 +264,8 @@ class Patch:
 
     def remove(self) -> None:
         """Nobody wants the patch any more: the original stands again, except for an effect."""
-        self.vacate()
+        if self._places:
+            self.vacate()
         if self.state in (INSTALLED, PENDING) and not self.effect:
             self.state, self.reason = REMOVED, "the last scope that wanted it has ended"
 

@@ -43,7 +43,7 @@ def enable(selection: Selection, scope: str) -> None:
             if not family.targets or any(package in sys.modules for package in family.targets):
                 family.load()
             for package in family.targets:
-                imports.before(package, _declare)
+                imports.before(_declare, package)
         synchronise()
     except BaseException:
         with lock:
@@ -61,7 +61,7 @@ def disable(names: Sequence[str]) -> None:
         if not _enabled:
             for name in families.BUILT_IN:
                 for package in families.get(name).targets:
-                    imports.forget(package, _declare)
+                    imports.forget(_declare, package)
     synchronise()
 
 

@@ -57,8 +57,9 @@ class AttributeSlot:
 
     def get(self) -> Any:
         """The raw object that stands there, inherited or not; a static method as its descriptor."""
-        if not isinstance(self.owner, type):
-            return vars(self.owner).get(self.name, MISSING)
+        value = self.owner.__dict__.get(self.name, MISSING)
+        if value is not MISSING or not isinstance(self.owner, type):
+            return value
         for scope in self.owner.__mro__:
             value = vars(scope).get(self.name, MISSING)
             if value is not MISSING:

@@ -118,7 +118,7 @@ def register_cache_classes(module: Any) -> None:
         module.Cache.__init_subclass__ = classmethod(__init_subclass__)
     if versions.conflict("transformers<5") is None:
         for name in map(_module_of, OTHERS):
-            imports.after(name, _register_other)
+            imports.after(_register_other, name)
             if imports.finished(name):
                 _register_other(sys.modules[name])
 
