@@ -1,7 +1,7 @@
 """Which of transformers' architectures export, and how generally: plain, patched, with transformers' own exporter.
 
     python -m benchmarks.coverage --json docs/data/coverage.json
-    python -m benchmarks.coverage --tenth --ways patched
+    python -m benchmarks.coverage --tenth --ways patched --against docs/data/coverage.json
 
 Every case has a process of its own. Results are kept in a file next to the JSON, a line each: a run that was stopped
 goes on where it was.
@@ -84,14 +84,25 @@ def summary(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def lost(results: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The results that were general in another table and are not now."""
+    general = {(case["model"], case["scenario"], case["way"]) for case in before if case["stage"] == "general"}
+    return [
+        result
+        for result in results
+        if result["stage"] != "general" and (result["model"], result["scenario"], result["way"]) in general
+    ]
+
+
 def main() -> int:
-    """Print the summary, and write the table as JSON."""
+    """Print the summary, and write the table as JSON. Exit code 1 when what was general in ``--against`` is not."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--ways", nargs="+", default=["plain", "patched"], choices=WAYS)
     parser.add_argument("--models", nargs="+", help="only these architectures")
     parser.add_argument("--scenarios", nargs="+", help="only these scenarios")
     parser.add_argument("--tenth", action="store_true", help="every tenth case, always the same ones")
     parser.add_argument("--json", type=Path, default=Path("coverage.json"), help="the table (default: %(default)s)")
+    parser.add_argument("--against", type=Path, help="a table of an earlier run: nothing general there may be lost")
     parser.add_argument("--timeout", type=int, default=240, help="seconds for a case (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
@@ -131,7 +142,10 @@ def main() -> int:
 
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
     options.json.write_text(json.dumps({"schema": 1, "versions": versions, "cases": results}, indent=1))
-    return 0
+    worse = lost(results, json.loads(options.against.read_text())["cases"]) if options.against else []
+    for result in worse:
+        print(f"no longer general: {result['model']} {result['scenario']} {result['way']}: {result['stage']}")
+    return 1 if worse else 0
 
 
 if __name__ == "__main__":
