@@ -74,16 +74,24 @@ def _left_out(name: str, state: Any, shapes: Any, batch: Any) -> dict[int, Any] 
 
 def a_cache_with_recurrent_states() -> Reproducer:
     """A cache of one recurrent layer, described by the shapes of its keys and values: there are none."""
-    from transformers.cache_utils import DynamicCache, LinearAttentionLayer
+    from transformers import cache_utils
+
+    has_layers = hasattr(cache_utils, "LinearAttentionLayer")
 
     class Step(torch.nn.Module):
         def forward(self, x, cache):
-            return x + cache.layers[0].update_recurrent_state(x)
+            return x + (cache.layers[0].update_recurrent_state(x) if has_layers else cache.get_linear_cache(0))
 
     def inputs(batch):
-        cache = DynamicCache()
-        cache.layers = [LinearAttentionLayer()]
-        cache.layers[0].update_recurrent_state(torch.ones(batch, 4))
+        if has_layers:
+            cache = cache_utils.DynamicCache()
+            cache.layers = [cache_utils.LinearAttentionLayer()]
+            cache.layers[0].update_recurrent_state(torch.ones(batch, 4))
+        else:
+            from transformers.models.minimax.modeling_minimax import MiniMaxCache
+
+            cache = MiniMaxCache()
+            cache.set_linear_cache(0, torch.ones(batch, 4))
         return dict(x=torch.randn(batch, 4), cache=cache)
 
     return Reproducer(
@@ -99,7 +107,7 @@ def a_cache_with_recurrent_states() -> Reproducer:
     family="transformers",
     name="shapes_of_states",
     around=True,
-    versions="transformers>=5.0",
+    versions="transformers>=4.57",
     why="a cache with recurrent layers has states besides the keys and values that dynamic_shapes describe",
     obsolete="when torch takes dynamic shapes that describe a cache in part",
     reproducer=a_cache_with_recurrent_states,
