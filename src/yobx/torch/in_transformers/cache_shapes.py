@@ -43,6 +43,9 @@ def complete(tree: Any, shapes: Any, batch: Any) -> Any:
         return {key: complete(tree[key], shape, batch) if key in tree else shape for key, shape in shapes.items()}
     if not isinstance(shapes, (list, tuple)):
         return shapes
+    if tree is None and not shapes:
+        # A cache that a model has not made holds no keys and values
+        return None
     if isinstance(tree, (list, tuple)):
         if len(tree) != len(shapes) or hasattr(shapes, "_fields"):
             return shapes
@@ -73,13 +76,14 @@ def _left_out(name: str, state: Any, shapes: Any, batch: Any) -> dict[int, Any] 
 
 
 def a_cache_with_recurrent_states() -> Reproducer:
-    """A cache of one recurrent layer, described by the shapes of its keys and values: there are none."""
+    """A cache of one recurrent layer, described by the shapes of its keys and values: there are none; nor are
+    there any where a model has made no cache."""
     from transformers import cache_utils
 
     has_layers = hasattr(cache_utils, "LinearAttentionLayer")
 
     class Step(torch.nn.Module):
-        def forward(self, x, cache):
+        def forward(self, x, cache, never_made):
             return x + (cache.layers[0].update_recurrent_state(x) if has_layers else cache.get_linear_cache(0))
 
     def inputs(batch):
@@ -92,12 +96,12 @@ def a_cache_with_recurrent_states() -> Reproducer:
 
             cache = MiniMaxCache()
             cache.set_linear_cache(0, torch.ones(batch, 4))
-        return dict(x=torch.randn(batch, 4), cache=cache)
+        return dict(x=torch.randn(batch, 4), cache=cache, never_made=None)
 
     return Reproducer(
         Step(),
         inputs=inputs(2),
-        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC}, cache=[]),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC}, cache=[], never_made=[]),
         accepts=[inputs(3), inputs(1)],
     )
 
