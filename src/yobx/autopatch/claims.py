@@ -128,7 +128,7 @@ def _stand_again(acquired: Iterable[Patch]) -> tuple[list[Patch], list[tuple[Pat
     with lock:
         for patch in acquired:
             try:
-                if not patch.stand_again():
+                if patch.state != patches.INSTALLED and not patch.stand_again():
                     new.append(patch)
             except Exception as error:
                 failed.append((patch, error))
