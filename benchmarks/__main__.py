@@ -55,6 +55,9 @@ def main() -> int:
             print(table([figure]).splitlines()[1], file=sys.stderr, flush=True)
             figures.append(figure)
     print(table(figures))
+    for figure in figures:
+        if figure.profile:
+            print(f"\n{figure.what} misses its bar:\n{figure.profile}")
     if options.json:
         options.json.write_text(json.dumps(as_json(figures), indent=1))
     return 0 if all(figure.met for figure in figures) else 1

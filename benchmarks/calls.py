@@ -7,8 +7,10 @@ import sys
 import timeit
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+from benchmarks import profiles
 from benchmarks.pairs import Figure, Sample, absolute, paired
 from yobx import autopatch
 from yobx.helpers.patch_helper import PatchInfo
@@ -59,6 +61,8 @@ def figures() -> Iterator[Figure]:
         with apply_patches_for_model(patch_torch=True, patch_transformers=True):
             pass
 
-    yield absolute("activate, enter and exit, autopatch enabled", "ms", 0.02, _per_call(activate, 500), 25)
+    figure = absolute("activate, enter and exit, autopatch enabled", "ms", 0.02, _per_call(activate, 500), 25)
+    yield figure.explained(partial(profiles.of_calls, activate, 5000))
     autopatch.disable()
-    yield absolute("apply_patches_for_model, enter and exit", "ms", 0.5, _per_call(apply, 100), 25)
+    figure = absolute("apply_patches_for_model, enter and exit", "ms", 0.5, _per_call(apply, 100), 25)
+    yield figure.explained(partial(profiles.of_calls, apply, 500))

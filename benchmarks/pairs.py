@@ -19,6 +19,7 @@ class Figure:
         bar: the largest value that is good.
         values: one per pair: the ratio of both sides, or their difference.
         plain, patched: the samples of each side, in seconds (bytes for ``MB``).
+        profile: where the time goes, of a figure that misses its bar.
     """
 
     what: str
@@ -27,6 +28,13 @@ class Figure:
     values: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
     patched: list[float] = field(default_factory=list)
+    profile: str = ""
+
+    def explained(self, profile: Callable[[], str]) -> Figure:
+        """The same; with a profile when the bar is missed."""
+        if not self.met:
+            self.profile = profile()
+        return self
 
     @property
     def median(self) -> float:

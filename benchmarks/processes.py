@@ -9,8 +9,10 @@ import tempfile
 import time
 import venv
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+from benchmarks import profiles
 from benchmarks.pairs import Figure, Sample, paired
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,7 +68,9 @@ def figures() -> Iterator[Figure]:
         )
     both = "torch,transformers"
     python = sys.executable
-    yield paired("python -c pass, variable set", "ms", 15, _timed(python, "pass"), _timed(python, "pass", both), 40)
+    figure = paired("python -c pass, variable set", "ms", 15, _timed(python, "pass"), _timed(python, "pass", both), 40)
+    yield figure.explained(partial(profiles.of_imports, python, "pass", _environment(both)))
     for code in ("import torch", "import torch, transformers"):
-        yield paired(f"{code}, variable set", "ratio", 1.05, _timed(python, code), _timed(python, code, both), 15)
+        figure = paired(f"{code}, variable set", "ratio", 1.05, _timed(python, code), _timed(python, code, both), 15)
+        yield figure.explained(partial(profiles.of_imports, python, code, _environment(both)))
     yield paired("memory after import torch, variable set", "MB", 5, _memory(None), _memory(both), 7)

@@ -308,6 +308,10 @@ def benchmarks_page() -> None:
             ]
         )
     lines += table(["what", "median", "quartiles", "bar", "pairs", ""], rows)
+    for figure in found["figures"]:
+        if figure.get("profile"):
+            lines += [f"Where the time of *{escaped(figure['what'])}* goes::", ""]
+            lines += [*(f"    {line}".rstrip() for line in figure["profile"].splitlines()), ""]
     known = {**found.get("versions", {}), **found.get("machine", {})}
     lines += ["Measured with:", ""]
     lines += [f":{name.replace('_', ' ')}: {escaped(str(value))}" for name, value in known.items()]
