@@ -44,7 +44,7 @@ def figures() -> Iterator[Figure]:
         _per_call(lambda: dispatcher(1), 50_000),
         25,
     )
-    yield paired(
+    figure = paired(
         "the same with a keyword",
         "ns",
         200,
@@ -52,6 +52,7 @@ def figures() -> Iterator[Figure]:
         _per_call(lambda: dispatcher(1, by=3), 50_000),
         25,
     )
+    yield figure.explained(partial(profiles.of_calls, lambda: dispatcher(1, by=3), 50_000))
 
     def activate() -> None:
         with autopatch.activate("torch", "transformers"):
