@@ -1,0 +1,84 @@
+"""Views of tensors that are not contiguous: which new dimensions share the memory of which old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.marks import decided
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import expression, is_symbolic
+
+torch: Any = lazy("torch")
+sympy: Any = lazy("sympy")
+symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
+sympy_functions: Any = lazy("torch.utils._sympy.functions")
+
+
+def windows_of_a_permuted_image() -> Reproducer:
+    class Windows(torch.nn.Module):
+        def forward(self, x):
+            x = x.permute(0, 3, 1, 2)
+            rows = x.unflatten(2, (x.shape[2] // 2, 2)).mean(3)
+            return rows, x.view(x.shape[0], 3, x.shape[2] // 2, 2, x.shape[3] // 2, 2).mean((3, 5))
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Windows(),
+        inputs=dict(x=torch.randn(1, 4, 6, 3)),
+        dynamic_shapes=dict(x={0: dynamic, 1: dynamic, 2: dynamic}),
+        accepts=[dict(x=torch.randn(n, h, w, 3)) for n, h, w in ((2, 6, 8), (3, 2, 2), (1, 2, 2))],
+        rejects=[dict(x=torch.randn(2, 3, 4, 3))],
+    )
+
+
+@patch(
+    "torch._subclasses.fake_impls:_compute_stride",
+    family="torch",
+    name="strides_of_a_view",
+    versions="torch>=2.9",
+    around=True,
+    why="without a decision a part of a size and its rest are taken for less than the size, so that no view is found and the sizes are fixed",
+    see="https://github.com/pytorch/pytorch/issues/181097",
+    obsolete="when torch computes the strides of a view without guarding",
+    reproducer=windows_of_a_permuted_image,
+)
+def strides_of_a_view(
+    original: Any, old_shape: Any, old_stride: Any, new_shape: Any, size_oblivious: bool = False
+) -> Any:
+    strides = original(old_shape, old_stride, new_shape, size_oblivious)
+    if strides is None and size_oblivious and any(is_symbolic(size) for size in (*old_shape, *new_shape)):
+        strides = _chunk_by_chunk(old_shape, old_stride, new_shape)
+    return strides
+
+
+def _chunk_by_chunk(old_shape: Sequence[Any], old_stride: Sequence[Any], new_shape: Sequence[Any]) -> list[Any] | None:
+    """The strides, when new dimensions make up each run of old ones that lies in memory without a gap.
+
+    That a division among them leaves no remainder is required, as eager requires it.
+    """
+    known = symbolic_shapes.statically_known_true
+    new, strides = list(new_shape), []
+    stride, run = old_stride[-1], 1
+    for dim in range(len(old_shape) - 1, -1, -1):
+        run = run * old_shape[dim]
+        if dim and (known(old_shape[dim - 1] == 1) or known(old_stride[dim - 1] == run * stride)):
+            continue
+        count = 1
+        while new and ((isinstance(new[-1], int) and new[-1] == 1) or not _same_undivided(count, run)):
+            strides.append(count * stride)
+            count = count * new.pop()
+        if not _same_undivided(count, run):
+            return None
+        decided()
+        torch._check(count == run, lambda: "view size is not compatible with input tensor's size and stride")
+        stride, run = old_stride[dim - 1], 1
+    return None if new else strides[::-1]
+
+
+def _same_undivided(count: Any, run: Any) -> bool:
+    """Whether two numbers of elements are equal when all divisions in them leave no remainder."""
+    difference = expression(count) - expression(run)
+    return bool(sympy.expand(difference.replace(sympy_functions.FloorDiv, lambda size, by: size / by)) == 0)
