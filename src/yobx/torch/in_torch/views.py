@@ -60,7 +60,7 @@ def _chunk_by_chunk(old_shape: Sequence[Any], old_stride: Sequence[Any], new_sha
     That a division among them leaves no remainder is required, as eager requires it.
     """
     known = symbolic_shapes.statically_known_true
-    new, strides = list(new_shape), []
+    new, strides, divided = list(new_shape), [], []
     stride, run = old_stride[-1], 1
     for dim in range(len(old_shape) - 1, -1, -1):
         run = run * old_shape[dim]
@@ -72,10 +72,15 @@ def _chunk_by_chunk(old_shape: Sequence[Any], old_stride: Sequence[Any], new_sha
             count = count * new.pop()
         if not _same_undivided(count, run):
             return None
-        decided()
-        torch._check(count == run, lambda: "view size is not compatible with input tensor's size and stride")
+        if not known(count == run):
+            divided.append((count, run))
         stride, run = old_stride[dim - 1], 1
-    return None if new else strides[::-1]
+    if new:
+        return None
+    decided()
+    for count, run in divided:
+        torch._check(count == run, lambda: "view size is not compatible with input tensor's size and stride")
+    return strides[::-1]
 
 
 def _same_undivided(count: Any, run: Any) -> bool:
