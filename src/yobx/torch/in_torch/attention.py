@@ -8,7 +8,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.composite import CompositeKernel
-from yobx.torch.in_torch.sizes import expression, is_symbolic, of_one_batch
+from yobx.torch.in_torch.sizes import expression, hint, is_symbolic, of_one_batch
 
 torch: Any = lazy("torch")
 
@@ -91,6 +91,10 @@ def attention_of_one_sequence(
     original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
 ) -> Any:
     if attn_mask is None or not any(is_symbolic(size) and not size.node.has_hint() for size in attn_mask.shape):
+        if attn_mask is not None and is_symbolic(query.shape[0]) and hint(query.shape[0]) == 1:
+            # A mask for all sequences is not compared with a batch of one.
+            while attn_mask.ndim > 2 and not is_symbolic(attn_mask.shape[0]) and attn_mask.shape[0] == 1:
+                attn_mask = attn_mask.squeeze(0)
         return attention_mask(original, query, key, value, attn_mask, dropout_p, *args, **kwargs)
     if attn_mask.dtype is torch.bool:
         bias = torch.zeros_like(attn_mask, dtype=query.dtype)
