@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pyperf
@@ -31,11 +32,12 @@ def table(figures: list[Figure]) -> str:
 
 def as_json(figures: list[Figure]) -> dict[str, object]:
     """The figures with their samples, and what pyperf knows of the machine and of Python."""
-    metadata = pyperf.Run([1.0], collect_metadata=True).get_metadata()
+    known = pyperf.Run([1.0], collect_metadata=True).get_metadata()
     kept = ("python_version", "python_implementation", "cpu_count", "cpu_model_name", "platform")
     return {
         "schema": 1,
-        "machine": {name: metadata[name] for name in kept if name in metadata},
+        "versions": {name: metadata.version(name) for name in ("torch", "transformers")},
+        "machine": {name: known[name] for name in kept if name in known},
         "figures": [
             {**vars(figure), "median": figure.median, "quartiles": figure.spread, "met": figure.met}
             for figure in figures
