@@ -186,3 +186,15 @@ def test_image_of_tokens(sample):
         return functional.conv2d(image, torch.ones(4, 1, 3, 3), padding=1, groups=4).flatten(2).transpose(1, 2)
 
     check(mixed, sample, [((n, m, 4),) for n, m in ((1, 2), (3, 12), (2, 4), (2, 5))], [(0, 1)])
+
+
+def test_product_of_matrices_in_batches_is_refused():
+    class Product(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.linalg.multi_dot([x, y, x])
+
+    x, y = torch.randn(2, 3, 4), torch.randn(4, 4)
+    with pytest.raises(RuntimeError, match="must be 2D"):
+        Product()(y, x)
+    with apply_patches_for_model(patch_torch=True), pytest.raises(RuntimeError, match="must be 2D"):
+        torch.export.export(Product(), (y, x), dynamic_shapes=({}, {0: torch.export.Dim.DYNAMIC}))

@@ -93,7 +93,7 @@ def attention_of_one_sequence(
     if attn_mask is None or not any(is_symbolic(size) and not size.node.has_hint() for size in attn_mask.shape):
         if attn_mask is not None and is_symbolic(query.shape[0]) and hint(query.shape[0]) == 1:
             # A mask for all sequences is not compared with a batch of one.
-            while attn_mask.ndim > 2 and not is_symbolic(attn_mask.shape[0]) and attn_mask.shape[0] == 1:
+            while query.ndim >= attn_mask.ndim > 2 and not is_symbolic(attn_mask.shape[0]) and attn_mask.shape[0] == 1:
                 attn_mask = attn_mask.squeeze(0)
         return attention_mask(original, query, key, value, attn_mask, dropout_p, *args, **kwargs)
     if attn_mask.dtype is torch.bool:

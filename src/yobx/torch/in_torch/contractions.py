@@ -171,7 +171,10 @@ def product_of_three_matrices() -> Reproducer:
     reproducer=product_of_three_matrices,
 )
 def multi_dot(original: Any, tensors: Any) -> Any:
-    if len(tensors) < 2 or not any(is_symbolic(size) for tensor in tensors for size in tensor.shape):
+    # Matrices between vectors or matrices: of anything else the kernel says what is wrong.
+    ranks = [tensor.ndim for tensor in tensors]
+    fit = len(ranks) > 1 and set(ranks[1:-1]) <= {2} and {ranks[0], ranks[-1]} <= {1, 2}
+    if not fit or not any(is_symbolic(size) for tensor in tensors for size in tensor.shape):
         return original(tensors)
     return functools.reduce(torch.matmul, tensors)
 
