@@ -189,10 +189,8 @@ def after(hook: Callable[[ModuleType], None], *names: str) -> None:
 def _add(table: dict[str, list[Any]], hook: Any, names: Iterable[str]) -> None:
     with _lock:
         for name in names:
-            hooks = table.get(name)
-            if hooks is None:
-                table[name] = [hook]
-            elif hook not in hooks:
+            hooks = table.setdefault(name, [])
+            if hook not in hooks:
                 hooks.append(hook)
         _present()
 
@@ -202,8 +200,8 @@ def forget(hook: Any, *names: str) -> None:
     with _lock:
         for table in (_before, _after):
             for name in names:
-                hooks = table.get(name)
-                if hooks is not None and hook in hooks:
+                hooks = table.get(name, [])
+                if hook in hooks:
                     hooks.remove(hook)
                     if not hooks:
                         del table[name]

@@ -62,9 +62,7 @@ class Occupant:
 
     def put(self) -> None:
         """Let the dispatcher stand at the place and its aliases, where the original does: nobody is pushed aside."""
-        if self.slot.get() is self.raw:
-            self.slot.set(self.placed)
-        for place in self.aliases:
+        for place in (self.slot, *self.aliases):
             if place.get() is self.raw:
                 place.set(self.placed)
 

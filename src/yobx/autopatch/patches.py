@@ -155,8 +155,10 @@ class Patch:
                 # Names that were taken from the dispatcher are given back with it.
                 occupants.aliases.update()
                 self.vacate()
-        elif not again and (self.state == SKIPPED or self._stand_again()):
-            return
+        elif not again:
+            with lock:
+                if self.state == SKIPPED or self.stand_again():
+                    return
         from yobx.autopatch import signatures, versions
 
         conflict = versions.conflict(self.versions)
@@ -214,10 +216,6 @@ class Patch:
         except BaseException:
             self.vacate()
             raise
-
-    def _stand_again(self) -> bool:
-        with lock:
-            return self.stand_again()
 
     def stand_again(self) -> bool:
         """Stand again where the patch stood before, when nothing has changed there; whether it stands.

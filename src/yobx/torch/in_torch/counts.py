@@ -10,8 +10,6 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.composite import CompositeKernel
-from yobx.torch.in_torch.sizes import is_symbolic
 
 torch: Any = lazy("torch")
 
@@ -139,40 +137,3 @@ def as_tensor(original: Any, data: Any, dtype: Any = None, device: Any = None) -
     if not any(isinstance(size, torch.SymInt) for size in sizes):
         return original(data, dtype=dtype, device=device)
     return torch.tensor(data, dtype=dtype, device=device)
-
-
-def parts_of_an_odd_size() -> Reproducer:
-    class Parts(torch.nn.Module):
-        def forward(self, x):
-            first, second = torch.tensor_split(x, 2, dim=1)
-            return first.sum(1) - second.sum(1), first
-
-    return Reproducer(
-        Parts(),
-        inputs=dict(x=torch.randn(2, 6)),
-        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(x=torch.randn(n, m)) for n, m in ((3, 5), (1, 1), (2, 4), (1, 0))],
-    )
-
-
-@patch(
-    "torch:ops.aten.tensor_split.sections",
-    family="torch",
-    name="tensor_split",
-    versions="torch>=2.9",
-    slots=lambda: [CompositeKernel(torch.ops.aten.tensor_split.sections)],
-    around=True,
-    why="the C++ kernel asks of every part whether it has an element more, so the size's remainder is fixed to the sample's",
-    see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="when tensor_split in ATen computes the lengths of its parts without asking",
-    reproducer=parts_of_an_odd_size,
-)
-def tensor_split(original: Any, self: Any, sections: Any, dim: int = 0) -> Any:
-    if self.ndim == 0 or not isinstance(sections, int) or sections <= 0 or not is_symbolic(self.shape[dim]):
-        return original(self, sections, dim)
-    parts, start = [], 0
-    for part in range(sections):
-        length = (self.shape[dim] + sections - 1 - part) // sections
-        parts.append(self.narrow(dim, start, length))
-        start = start + length
-    return parts

@@ -1,4 +1,4 @@
-"""Views of tensors that are not contiguous: which new dimensions share the memory of which old ones."""
+"""Views by a part of a size: whose memory they share when a tensor is not contiguous, and how long the parts are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.composite import CompositeKernel
 from yobx.torch.in_torch.sizes import expression, is_symbolic
 
 torch: Any = lazy("torch")
@@ -67,7 +68,7 @@ def _chunk_by_chunk(old_shape: Sequence[Any], old_stride: Sequence[Any], new_sha
         if dim and (known(old_shape[dim - 1] == 1) or known(old_stride[dim - 1] == run * stride)):
             continue
         count = 1
-        while new and ((isinstance(new[-1], int) and new[-1] == 1) or not _same_undivided(count, run)):
+        while new and (known(new[-1] == 1) or not _same_undivided(count, run)):
             strides.append(count * stride)
             count = count * new.pop()
         if not _same_undivided(count, run):
@@ -87,3 +88,40 @@ def _same_undivided(count: Any, run: Any) -> bool:
     """Whether two numbers of elements are equal when all divisions in them leave no remainder."""
     difference = expression(count) - expression(run)
     return bool(sympy.expand(difference.replace(sympy_functions.FloorDiv, lambda size, by: size / by)) == 0)
+
+
+def parts_of_an_odd_size() -> Reproducer:
+    class Parts(torch.nn.Module):
+        def forward(self, x):
+            first, second = torch.tensor_split(x, 2, dim=1)
+            return first.sum(1) - second.sum(1), first
+
+    return Reproducer(
+        Parts(),
+        inputs=dict(x=torch.randn(2, 6)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m)) for n, m in ((3, 5), (1, 1), (2, 4), (1, 0))],
+    )
+
+
+@patch(
+    "torch:ops.aten.tensor_split.sections",
+    family="torch",
+    name="tensor_split",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.tensor_split.sections)],
+    around=True,
+    why="the C++ kernel asks of every part whether it has an element more, so the size's remainder is fixed to the sample's",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when tensor_split in ATen computes the lengths of its parts without asking",
+    reproducer=parts_of_an_odd_size,
+)
+def tensor_split(original: Any, self: Any, sections: Any, dim: int = 0) -> Any:
+    if self.ndim == 0 or not isinstance(sections, int) or sections <= 0 or not is_symbolic(self.shape[dim]):
+        return original(self, sections, dim)
+    parts, start = [], 0
+    for part in range(sections):
+        length = (self.shape[dim] + sections - 1 - part) // sections
+        parts.append(self.narrow(dim, start, length))
+        start = start + length
+    return parts

@@ -239,8 +239,7 @@ def apply_mask_to_padding_states_v4(hidden_states, attention_mask):
     """
     Tunes out the hidden states for padding tokens, see https://github.com/state-spaces/mamba/issues/66
     """
-    single = attention_mask is not None and any(isinstance(n, int) and n <= 1 for n in attention_mask.shape[:2])
-    if attention_mask is not None and not single:
+    if attention_mask is not None and not any(isinstance(n, int) and n <= 1 for n in attention_mask.shape[:2]):
         dtype = hidden_states.dtype
         # A single row, or a single token, is not masked
         least = torch.sym_min(attention_mask.shape[0], attention_mask.shape[1])
