@@ -69,8 +69,8 @@ def figures() -> Iterator[Figure]:
     both = "torch,transformers"
     python = sys.executable
     figure = paired("python -c pass, variable set", "ms", 15, _timed(python, "pass"), _timed(python, "pass", both), 40)
-    yield figure.explained(partial(profiles.of_imports, python, "pass", _environment(both)))
+    yield figure.explained(partial(profiles.of_imports, python, "pass", _environment(None), _environment(both)))
     for code in ("import torch", "import torch, transformers"):
         figure = paired(f"{code}, variable set", "ratio", 1.05, _timed(python, code), _timed(python, code, both), 15)
-        yield figure.explained(partial(profiles.of_imports, python, code, _environment(both)))
+        yield figure.explained(partial(profiles.of_imports, python, code, _environment(None), _environment(both)))
     yield paired("memory after import torch, variable set", "MB", 5, _memory(None), _memory(both), 7)

@@ -70,10 +70,10 @@ class Decorator(occupants.Occupant):
         dispatch.take_names(decorating, original)
         return decorating, []
 
-    def enter(self, patch: Patch, body: Callable[..., Any] | None = None) -> None:
+    def enter(self, patch: Patch, body: Callable[..., Any]) -> None:
         """Let the replacement decorate every function that the original decorator was given."""
         self.put()
-        self.entries.insert(0, (patch.number, patch.replacement, patch))
+        self.entries.insert(0, (patch.number, body, patch))
         for function, entries, *_ in self.made:
             entries.insert(0, (patch.number, _made(patch, function), patch))
         for function, occupant in self.found.values():

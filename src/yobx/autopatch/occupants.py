@@ -39,15 +39,9 @@ class Occupant:
         self.dispatcher, self.entries = make(self.original)
         self.placed = dress(self.dispatcher)
         self.aliases: list[slots.Slot] = []
-        # A patch that comes back runs the same function: what Dynamo compiled for it stays valid.
-        self._bodies: MutableMapping[Patch, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
-    def enter(self, patch: Patch, body: Callable[..., Any] | None = None) -> None:
-        """Add a patch to those that the dispatcher chooses from; the last to come is first."""
-        if body is None:
-            body = self._bodies.get(patch)
-        if body is None:
-            body = self._bodies[patch] = dispatch.body_of(patch, self.original)
+    def enter(self, patch: Patch, body: Callable[..., Any]) -> None:
+        """Add a patch, with the function to run for it, to those the dispatcher chooses from; the last is first."""
         self.put()
         self.entries.insert(0, (patch.number, body, patch))
 

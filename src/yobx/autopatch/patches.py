@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import sys
 
-from yobx.autopatch import activation, decorators, notices, occupants, slots
+from yobx.autopatch import activation, decorators, dispatch, notices, occupants, slots
 from yobx.autopatch.occupants import lock
 
 TYPE_CHECKING = False  # see yobx.autopatch
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from types import CodeType
     from typing import Any
 
@@ -85,10 +85,11 @@ class Patch:
         self.users = 0
         self.info: Any = None
         self._places: list[occupants.Occupant] = []
-        self._known: list[tuple[slots.Slot, occupants.Occupant]] = []
+        self._known: list[tuple[slots.Slot, occupants.Occupant, Callable[..., Any]]] = []
         self._names: list[tuple[Any, str, str]] = []
         self._life: tuple[Any, Any] = (None, None)
         self._stood = ""
+        self._awaited = f"{self.module} is not loaded"
         self._claimed = 0
         self._done = False
         self.codes: frozenset[CodeType] | None = None
@@ -143,7 +144,8 @@ class Patch:
 
     def wait(self) -> None:
         """The module that owns the target is not loaded, or not to its end."""
-        self.state, self.reason = PENDING, f"{self.module} is not loaded"
+        self.state = PENDING
+        self.reason = self._awaited
 
     def install(self, again: bool = False) -> None:
         """Put the replacement at all its places, or at none. The outcome is in ``state`` and ``reason``.
@@ -193,8 +195,14 @@ class Patch:
 
     def _claim(self, places: list[slots.Slot]) -> None:
         make = decorators.Decorator if self.decorator else occupants.Occupant
-        self._stand(occupants.claim(place, make) for place in places)
-        self._known = list(zip(places, self._places))
+        # A patch that comes back runs the same function: what Dynamo compiled for it stays valid.
+        bodies = {id(place): body for _, place, body in self._known}
+        known: list[tuple[slots.Slot, occupants.Occupant, Callable[..., Any]]] = []
+        for slot in places:
+            place = occupants.claim(slot, make)
+            known.append((slot, place, bodies.get(id(place)) or dispatch.body_of(self, place.original)))
+        self._known = known
+        self._stand()
         name = getattr(self.replacement, "__name__", self.name)
         self._names = [
             (place.dispatcher, name, getattr(place.original, "__name__", place.dispatcher.__name__))
@@ -205,14 +213,14 @@ class Patch:
         for occupant in self._places:
             occupants.aliases.track(occupant)
 
-    def _stand(self, found: Iterable[occupants.Occupant]) -> None:
+    def _stand(self) -> None:
         """Enter at every place, or at none."""
         global _changes
         _changes += 1
         try:
-            for occupant in found:
-                self._places.append(occupant)
-                occupant.enter(self)
+            for _, place, body in self._known:
+                self._places.append(place)
+                place.enter(self, body)
         except BaseException:
             self.vacate()
             raise
@@ -227,11 +235,11 @@ class Patch:
         if not self._known or not self.users or not self.fits or not self._same_module():
             return False
         claimed = occupants.claimed()
-        for slot, place in self._known:
+        for slot, place, _ in self._known:
             if not (place.unchanged(slot) if claimed == self._claimed else occupants.stands_for(slot, place)):
                 return False
         self._claimed = claimed
-        self._stand([place for _, place in self._known])
+        self._stand()
         self.state, self.reason = INSTALLED, self._stood
         return True
 
