@@ -99,6 +99,59 @@ patch(
 )
 
 
+def tokens_after_others() -> Reproducer:
+    """CPM-Ant with a cache: it is given all the tokens, and attends from those that the cache lacks, one in the sample."""
+    from transformers import CpmAntConfig, DynamicCache
+    from transformers.models.cpmant import modeling_cpmant
+
+    sizes = dict(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, dim_head=4, dim_ff=8)
+    config = CpmAntConfig(vocab_size=16, prompt_length=3, **sizes)
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = modeling_cpmant.CpmAntModel(config)
+
+        def forward(self, input_ids, **states):
+            cache = DynamicCache()
+            for layer in range(2):
+                cache.update(states[f"keys_{layer}"], states[f"values_{layer}"], layer)
+            return self.model(input_ids, past_key_values=cache, use_cache=True).last_hidden_state
+
+    dynamic = torch.export.Dim.DYNAMIC
+    names = ["keys_0", "values_0", "keys_1", "values_1"]
+
+    def inputs(batch, length, past):
+        ids = torch.arange(batch * length).reshape(batch, length) % 16
+        return dict(input_ids=ids, **{name: torch.randn(batch, 2, past, 4) for name in names})
+
+    return Reproducer(
+        Step(),
+        inputs=inputs(2, 6, 8),
+        dynamic_shapes=dict(input_ids={0: dynamic, 1: dynamic}, **dict.fromkeys(names, {0: dynamic, 2: dynamic})),
+        accepts=[inputs(3, 9, 8), inputs(1, 4, 2), inputs(2, 1, 3)],
+        rejects=[inputs(2, 4, 9)],
+    )
+
+
+patch(
+    "transformers.models.cpmant.modeling_cpmant:CpmAntAttention.forward",
+    family="transformers",
+    name="attention_of_cpmant",
+    around=True,
+    versions="transformers>=4.50",
+    why="the new rows of a mask are given a dimension by a view, which asks whether they are contiguous and how many",
+    obsolete="when a view that only adds a dimension asks nothing",
+    reproducer=tokens_after_others,
+)(
+    rewriting(
+        "attention_of_cpmant",
+        Passage(r"attention_mask\.view\(batch_size, 1, len_q, len_k\)", "attention_mask.unsqueeze(1)", 2),
+        helpers=(),
+    )
+)
+
+
 def length_of_keys(cache_position, attention_mask):
     """How many keys a causal mask is for: one more than the last position, and as many as the padding mask has."""
     length = cache_position[-1] + 1
