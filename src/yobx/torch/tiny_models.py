@@ -135,6 +135,9 @@ def _cache_tensors(cache: Any) -> list[torch.Tensor]:
     parts = (getattr(cache, name, None) for name in ("self_attention_cache", "cross_attention_cache"))
     layers = [layer for part in (cache, *parts) for layer in getattr(part, "layers", ())]
     pairs = [tensor for layer in layers for tensor in (getattr(layer, "keys", None), getattr(layer, "values", None))]
+    # Caches of transformers 4 that have lists instead, with empty tensors for layers without attention.
+    lists = [getattr(cache, name, None) or [] for name in ("key_cache", "value_cache")]
+    pairs += [tensor for pair in zip(*lists, strict=True) for tensor in pair if tensor is not None and tensor.dim() > 2]
     return [tensor for tensor in pairs if isinstance(tensor, torch.Tensor)]
 
 

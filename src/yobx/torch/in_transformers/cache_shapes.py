@@ -56,8 +56,13 @@ def complete(tree: Any, shapes: Any, batch: Any) -> Any:
     leaves, context = node.flatten_fn(tree)
     if not isinstance(context, CacheContext):
         return shapes
-    told = [is_key_or_value(name) for name in context.names]
-    if len(shapes) == len(leaves) or len(shapes) != sum(told):
+    if len(shapes) == len(leaves):
+        return shapes
+    named = [is_key_or_value(name) for name in context.names]
+    # Layers without attention have an empty tensor in the place of keys in some caches of transformers 4.
+    held = [mine and leaf.dim() > 2 for mine, leaf in zip(named, leaves)]
+    told = next((told for told in (named, held) if len(shapes) == sum(told)), None)
+    if told is None:
         return shapes
     given = iter(shapes)
     return [
@@ -68,7 +73,7 @@ def complete(tree: Any, shapes: Any, batch: Any) -> Any:
 
 def _left_out(name: str, state: Any, shapes: Any, batch: Any) -> dict[int, Any] | None:
     """The dynamic dimensions of a state that a list of those of keys and values leaves out."""
-    if not state.dim():
+    if not state.dim() or state.shape == (0,):
         return None
     if name.startswith("indexer_keys_") and isinstance(shapes[0], dict):
         return {0: batch, 1: shapes[0].get(2)}

@@ -128,7 +128,7 @@ def tokens_after_others() -> Reproducer:
     return Reproducer(
         Step(),
         inputs=inputs(2, 6, 8),
-        dynamic_shapes=dict(input_ids={0: dynamic, 1: dynamic}, **dict.fromkeys(names, {0: dynamic, 2: dynamic})),
+        dynamic_shapes=dict(input_ids={0: dynamic, 1: dynamic}, **{name: {0: dynamic, 2: dynamic} for name in names}),
         accepts=[inputs(3, 9, 8), inputs(1, 4, 2), inputs(2, 1, 3)],
         rejects=[inputs(2, 4, 9)],
     )
