@@ -89,15 +89,20 @@ def bind(function: Callable[..., Any]) -> Callable[..., Any]:
     state = activation.state
     behind = [activation.default.exporting] if state.doors else []
     choices = [*behind, *(entry.choice for entry in state.stack)]
+    wanted = [None if choice is None else functools.partial(_given, choice) for choice in choices]
 
     @functools.wraps(function)
     def bound(*args: Any, **kwargs: Any) -> Any:
         with ExitStack() as stack:
-            for choice in choices:
-                stack.enter_context(Scope(None if choice is None else functools.partial(getattr, choice, "patches")))
+            for asked in wanted:
+                stack.enter_context(Scope(asked))
             return function(*args, **kwargs)
 
     return bound
+
+
+def _given(choice: activation.Choice) -> activation.Choice:
+    return choice
 
 
 def scope_of(selection: Selection, more: Sequence[Patch] = ()) -> Scope:

@@ -34,6 +34,7 @@ class Group:
         self._ready = False
         self._users = 0
         self._names: list[tuple[Any, str, str]] = []
+        self._other_names: list[tuple[Any, str, str]] = []
         self._named_at = -1
 
     def open(self) -> None:
@@ -78,13 +79,15 @@ class Group:
                 self._named_at = patches.changes()
                 standing = [patch for patch in self.choice.patches if patch.state == patches.INSTALLED]
                 self._names = [names for patch in standing for names in patch.names()]
-            for dispatcher, name, _ in self._names:
+                self._other_names = [names for names in self._names if names[1] != names[2]]
+            # Alone, it need not write the original's name, which stands there already.
+            for dispatcher, name, _ in self._names if len(_shown) > 1 else self._other_names:
                 dispatcher.__name__ = name
 
     def _hide_names(self) -> None:
         if self in _shown:
             _shown.remove(self)
-        for dispatcher, _, name in self._names:
+        for dispatcher, _, name in self._names if _shown else self._other_names:
             dispatcher.__name__ = name
         for other in _shown:
             other._show_names()

@@ -20,6 +20,7 @@ SKIPPED = "skipped"
 MISSING = "missing"
 FAILED = "failed"
 REMOVED = "removed"
+UNFIT = (SKIPPED, MISSING, FAILED)
 
 _numbers = itertools.count(1)
 _changes = 0
@@ -108,7 +109,7 @@ class Patch:
     @property
     def fits(self) -> bool:
         """Whether it can stand at its target, as far as is known."""
-        return self.state not in (SKIPPED, MISSING, FAILED)
+        return self.state not in UNFIT
 
     @property
     def full_name(self) -> str:
@@ -232,7 +233,13 @@ class Patch:
         """
         if self._places:
             return True
-        if not self._known or not self.users or not self.fits or not self._same_module():
+        if not self._known or not self.users or self.state in UNFIT:
+            return False
+        # Imported anew or reloaded, the module's classes and tables are others.
+        module, spec = self._life
+        if self.owner is None and (
+            sys.modules.get(self.module) is not module or getattr(module, "__spec__", None) is not spec
+        ):
             return False
         claimed = occupants.claimed()
         for slot, place, _ in self._known:
@@ -242,13 +249,6 @@ class Patch:
         self._stand()
         self.state, self.reason = INSTALLED, self._stood
         return True
-
-    def _same_module(self) -> bool:
-        """Whether the module is as it was: imported anew or reloaded, its classes and tables are others."""
-        if self.owner is not None:
-            return True
-        module, spec = self._life
-        return sys.modules.get(self.module) is module and getattr(module, "__spec__", None) is spec
 
     def vacate(self) -> None:
         """Take the replacement out of every place where it stands."""
