@@ -193,6 +193,33 @@ def test_a_place_that_cannot_be_given_back_keeps_no_other_from_it(sandbox, targe
     assert target.ONCE["scale"](1) == 1
 
 
+def test_a_patch_that_was_interrupted_at_its_place_is_installed_in_full_the_next_time():
+    class InterruptedOnce(type):
+        left = 1
+
+        def __setattr__(cls, name, value):
+            if InterruptedOnce.left:
+                InterruptedOnce.left -= 1
+                raise KeyboardInterrupt
+            super().__setattr__(name, value)
+
+    class Owner(metaclass=InterruptedOnce):
+        def forward(self):
+            return "original"
+
+    def replaced(self):
+        return "replacement"
+
+    patch = PatchInfo.make(replaced, Owner, "forward")
+    with pytest.raises(KeyboardInterrupt), apply_patches_for_model(extra_patches=[patch]):
+        pass
+    assert Owner().forward() == "original"
+    with apply_patches_for_model(extra_patches=[patch]) as details:
+        assert Owner().forward() == "replacement"
+        assert Owner.forward.__name__ == "replaced"
+        assert (details[0].state, details[0].core.reason) == ("installed", "stands in 1 place")
+
+
 def test_a_builtin_class_cannot_be_patched_and_says_so(sandbox, capsys):
     patch = PatchInfo.make(lambda self, x: None, list, "append")
     with pytest.raises(autopatch.PatchError, match="was not applied: failed: TypeError: cannot set 'append'"):

@@ -90,7 +90,6 @@ class Patch:
         self._names: list[tuple[Any, str, str]] = []
         self._life: tuple[Any, Any] = (None, None)
         self._stood = ""
-        self._awaited = f"{self.module} is not loaded"
         self._claimed = 0
         self._done = False
         self.codes: frozenset[CodeType] | None = None
@@ -145,8 +144,7 @@ class Patch:
 
     def wait(self) -> None:
         """The module that owns the target is not loaded, or not to its end."""
-        self.state = PENDING
-        self.reason = self._awaited
+        self.state, self.reason = PENDING, f"{self.module} is not loaded"
 
     def install(self, again: bool = False) -> None:
         """Put the replacement at all its places, or at none. The outcome is in ``state`` and ``reason``.
@@ -197,13 +195,11 @@ class Patch:
     def _claim(self, places: list[slots.Slot]) -> None:
         make = decorators.Decorator if self.decorator else occupants.Occupant
         # A patch that comes back runs the same function: what Dynamo compiled for it stays valid.
-        bodies = {id(place): body for _, place, body in self._known}
-        known: list[tuple[slots.Slot, occupants.Occupant, Callable[..., Any]]] = []
-        for slot in places:
-            place = occupants.claim(slot, make)
-            known.append((slot, place, bodies.get(id(place)) or dispatch.body_of(self, place.original)))
+        bodies = {place: body for _, place, body in self._known}
+        claimed = [(slot, occupants.claim(slot, make)) for slot in places]
+        known = [(slot, place, bodies.get(place) or dispatch.body_of(self, place.original)) for slot, place in claimed]
+        self._stand(known)
         self._known = known
-        self._stand()
         name = getattr(self.replacement, "__name__", self.name)
         self._names = [
             (place.dispatcher, name, getattr(place.original, "__name__", place.dispatcher.__name__))
@@ -214,12 +210,12 @@ class Patch:
         for occupant in self._places:
             occupants.aliases.track(occupant)
 
-    def _stand(self) -> None:
+    def _stand(self, known: Sequence[tuple[slots.Slot, occupants.Occupant, Callable[..., Any]]]) -> None:
         """Enter at every place, or at none."""
         global _changes
         _changes += 1
         try:
-            for _, place, body in self._known:
+            for _, place, body in known:
                 self._places.append(place)
                 place.enter(self, body)
         except BaseException:
@@ -246,7 +242,7 @@ class Patch:
             if not (place.unchanged(slot) if claimed == self._claimed else occupants.stands_for(slot, place)):
                 return False
         self._claimed = claimed
-        self._stand()
+        self._stand(self._known)
         self.state, self.reason = INSTALLED, self._stood
         return True
 
