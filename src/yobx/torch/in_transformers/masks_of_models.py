@@ -46,18 +46,21 @@ def make_padding_mask(input_ids, padding_idx=1):
     return input_ids.eq(padding_idx)
 
 
+def _cpmant(layers: int) -> Any:
+    from transformers import CpmAntConfig
+    from transformers.models.cpmant.modeling_cpmant import CpmAntModel
+
+    sizes = dict(hidden_size=8, num_hidden_layers=layers, num_attention_heads=2, dim_head=4, dim_ff=8)
+    return CpmAntModel(CpmAntConfig(vocab_size=16, prompt_length=3, **sizes))
+
+
 def prompts_of_any_length() -> Reproducer:
     """The mask of CPM-Ant, whose prompts are padded on the left."""
-    from transformers import CpmAntConfig
-    from transformers.models.cpmant import modeling_cpmant
-
-    sizes = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, dim_head=4, dim_ff=8)
-    config = CpmAntConfig(vocab_size=16, prompt_length=3, **sizes)
 
     class Mask(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = modeling_cpmant.CpmAntModel(config)
+            self.model = _cpmant(layers=1)
 
         def forward(self, input_ids, span):
             length = (input_ids > 0).sum(-1)
@@ -101,16 +104,12 @@ patch(
 
 def tokens_after_others() -> Reproducer:
     """CPM-Ant with a cache: it is given all the tokens, and attends from those that the cache lacks, one in the sample."""
-    from transformers import CpmAntConfig, DynamicCache
-    from transformers.models.cpmant import modeling_cpmant
-
-    sizes = dict(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, dim_head=4, dim_ff=8)
-    config = CpmAntConfig(vocab_size=16, prompt_length=3, **sizes)
+    from transformers import DynamicCache
 
     class Step(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = modeling_cpmant.CpmAntModel(config)
+            self.model = _cpmant(layers=2)
 
         def forward(self, input_ids, **states):
             cache = DynamicCache()
