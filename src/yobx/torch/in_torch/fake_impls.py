@@ -103,6 +103,18 @@ def _sample_asks_for_more(size: Any, index: Any) -> bool:
     return there is not None and wanted is not None and wanted > there
 
 
+def _end_by_a_size(original: Any, size: Any, index: Any) -> Any:
+    """Where a slice ends that is given by another size: at the smaller of the two, when their order is not known."""
+    known = symbolic_shapes.statically_known_true
+    if known(index >= size):
+        return size
+    open_order = is_symbolic(index) and known(index >= 0) and not known(index <= size)
+    if not open_order or any(follows_the_sample(index.node.shape_env, symbol) for symbol in (expression(size) - expression(index)).free_symbols):
+        return original(size, index)
+    decided()
+    return torch.sym_min(index, size)
+
+
 @patch(
     "torch._subclasses.fake_impls:_compute_slice_index",
     family="torch",
@@ -115,8 +127,8 @@ def _sample_asks_for_more(size: Any, index: Any) -> bool:
 )
 def slice_index(original: Any, size: Any, index: Any) -> Any:
     known = symbolic_shapes.statically_known_true
-    if isinstance(index, torch.SymInt) and _sample_asks_for_more(size, index) and symbolic_shapes.guard_or_false(index >= size):
-        return size
+    if isinstance(index, torch.SymInt):
+        return _end_by_a_size(original, size, index)
     if not isinstance(index, int) or not is_symbolic(size) or known(size >= abs(index)):
         return original(size, index)
     if any(follows_the_sample(size.node.shape_env, symbol) for symbol in expression(size).free_symbols):

@@ -122,7 +122,7 @@ def undecided(shape_env: Any, expr: Any) -> bool:
     that may become 1, as the half of one, and the size of an undecided broadcast.
     """
     sample = samples(shape_env)
-    if any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or has_broadcast(expr):
+    if any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or larger_or_smaller(expr):
         return True
     return not expr.is_Symbol and not expr.is_Boolean and not expr.is_Relational and bool(shape_env.bound_sympy(expr).lower <= 1)
 
@@ -209,6 +209,11 @@ def broadcast_size(a: Any, b: Any) -> Any:
         decided()
         return a if theirs <= mine else b
     left, right = never_one(shape_env, x), never_one(shape_env, y)
+    cut, whole = (x, y) if y in _cut_from(x) else (y, x)
+    if whole in _cut_from(cut) and all(never_one(shape_env, other) for other in _cut_from(cut) - {whole}):
+        # At most as long as what it meets, and 1 only with it: they fit where nothing was cut off.
+        torch._check(a == b, lambda: f"The size of a tensor ({a}) must match the size of another ({b})")
+        return a if whole == x else b
     if left and right:
         torch._check(a == b, lambda: f"The size of a tensor ({a}) must match the size of another ({b})")
         return b if y.is_number else a
@@ -223,6 +228,11 @@ def broadcast_size(a: Any, b: Any) -> Any:
         most = size if most is None else torch.sym_max(most, size)
         least = torch.sym_min(least, size)
     return most * least
+
+
+def _cut_from(expr: Any) -> set[Any]:
+    """The sizes of which an expression is the smallest, as the length of a slice is; empty if it is none."""
+    return set(expr.args) if isinstance(expr, sympy_functions.Min) else set()
 
 
 def of_one_batch(*tensors: Any) -> Any:
