@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from yobx.helpers.lazy import lazy
-from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.refs import add_of_unrelated_sizes
-from yobx.torch.in_torch.sizes import broadcast_size, expression, follows_the_sample, hint, is_symbolic
+from yobx.torch.in_torch.sizes import broadcast_size, is_symbolic
 
 torch: Any = lazy("torch")
 symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
@@ -83,55 +82,3 @@ def windows_of_an_image() -> Reproducer:
 def view_of_undecided_sizes(original: Any, a: Any, shape: Any) -> bool:
     flat = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, torch.SymInt)) else shape
     return any(is_symbolic(size) for size in (*a.size(), *a.stride(), *flat)) or original(a, shape)
-
-
-def first_and_last_of_fewer() -> Reproducer:
-    class Ends(torch.nn.Module):
-        def forward(self, x):
-            return torch.cat([x[:, :3], x[:, -4:]], 1)
-
-    return Reproducer(
-        Ends(),
-        inputs=dict(x=torch.randn(2, 5)),
-        dynamic_shapes=dict(x={1: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(x=torch.randn(2, n)) for n in (9, 4, 3, 2, 1, 0)],
-    )
-
-
-def _sample_asks_for_more(size: Any, index: Any) -> bool:
-    there, wanted = hint(size), hint(index)
-    return there is not None and wanted is not None and wanted > there
-
-
-def _end_by_a_size(original: Any, size: Any, index: Any) -> Any:
-    """Where a slice ends that is given by another size: at the smaller of the two, when their order is not known."""
-    known = symbolic_shapes.statically_known_true
-    if known(index >= size):
-        return size
-    open_order = is_symbolic(index) and known(index >= 0) and not known(index <= size)
-    if not open_order or any(follows_the_sample(index.node.shape_env, symbol) for symbol in (expression(size) - expression(index)).free_symbols):
-        return original(size, index)
-    decided()
-    return torch.sym_min(index, size)
-
-
-@patch(
-    "torch._subclasses.fake_impls:_compute_slice_index",
-    family="torch",
-    name="slice_index",
-    versions="torch>=2.13",
-    around=True,
-    why="a slice may ask for more than there is; the original guards on there being enough",
-    obsolete="when torch takes the end of a slice for the smaller of two sizes without guarding",
-    reproducer=first_and_last_of_fewer,
-)
-def slice_index(original: Any, size: Any, index: Any) -> Any:
-    known = symbolic_shapes.statically_known_true
-    if isinstance(index, torch.SymInt):
-        return _end_by_a_size(original, size, index)
-    if not isinstance(index, int) or not is_symbolic(size) or known(size >= abs(index)):
-        return original(size, index)
-    if any(follows_the_sample(size.node.shape_env, symbol) for symbol in expression(size).free_symbols):
-        return original(size, index)
-    decided()
-    return torch.sym_min(index, size) if index >= 0 else torch.sym_max(size + index, 0)

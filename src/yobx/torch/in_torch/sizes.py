@@ -230,6 +230,25 @@ def broadcast_size(a: Any, b: Any) -> Any:
     return most * least
 
 
+def sample_decides(*sizes: Any) -> bool:
+    """Whether all is known of these sizes, or torch's own rules hold for one."""
+    symbolic = [size for size in sizes if is_symbolic(size)]
+    return not symbolic or any(
+        follows_the_sample(size.node.shape_env, symbol) for size in symbolic for symbol in expression(size).free_symbols
+    )
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller of two sizes, as one of them where their order is known."""
+    known = symbolic_shapes.statically_known_true
+    if known(a <= b):
+        return a
+    if known(a >= b):
+        return b
+    decided()
+    return torch.sym_min(a, b)
+
+
 def _cut_from(expr: Any) -> set[Any]:
     """The sizes of which an expression is the smallest, as the length of a slice is; empty if it is none."""
     return set(expr.args) if isinstance(expr, sympy_functions.Min) else set()

@@ -10,7 +10,7 @@ from yobx.helpers.marks import decided
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.composite import CompositeKernel
-from yobx.torch.in_torch.sizes import expression, is_symbolic
+from yobx.torch.in_torch.sizes import expression, hint, is_symbolic, larger_or_smaller
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
@@ -52,6 +52,8 @@ def strides_of_a_view(
     strides = original(old_shape, old_stride, new_shape, size_oblivious)
     if strides is None and size_oblivious and any(is_symbolic(size) for size in (*old_shape, *new_shape)):
         strides = _chunk_by_chunk(old_shape, old_stride, new_shape)
+        if strides is None:
+            strides = _one_by_one(old_shape, old_stride, new_shape)
     return strides
 
 
@@ -82,6 +84,29 @@ def _chunk_by_chunk(old_shape: Sequence[Any], old_stride: Sequence[Any], new_sha
     for count, run in divided:
         torch._check(count == run, lambda: "view size is not compatible with input tensor's size and stride")
     return strides[::-1]
+
+
+def _one_by_one(old_shape: Sequence[Any], old_stride: Sequence[Any], new_shape: Sequence[Any]) -> list[Any] | None:
+    """The strides, when the view only adds or drops dimensions of size 1, and sizes differ by what a slice cut off.
+
+    That nothing was cut off is required, as eager requires it.
+    """
+    known = symbolic_shapes.statically_known_true
+    old = [(size, stride) for size, stride in zip(old_shape, old_stride, strict=True) if not known(size == 1)]
+    new = [size for size in new_shape if not known(size == 1)]
+    cut = [(size, was) for size, (was, _) in zip(new, old, strict=False) if expression(size) != expression(was)]
+    if len(new) != len(old) or not all(_by_a_slice(*sizes) for sizes in cut):
+        return None
+    decided()
+    for size, was in cut:
+        torch._check(size == was, lambda: "view size is not compatible with input tensor's size and stride")
+    left = iter(old)
+    return [1 if known(size == 1) else next(left)[1] for size in new_shape]
+
+
+def _by_a_slice(size: Any, was: Any) -> bool:
+    """Whether two sizes that were equal in the sample may differ because one is that of a slice."""
+    return hint(size) == hint(was) and (larger_or_smaller(expression(size)) or larger_or_smaller(expression(was)))
 
 
 def _same_undivided(count: Any, run: Any) -> bool:
