@@ -46,21 +46,16 @@ def make_padding_mask(input_ids, padding_idx=1):
     return input_ids.eq(padding_idx)
 
 
-def _cpmant(layers: int) -> Any:
-    from transformers import CpmAntConfig
-    from transformers.models.cpmant.modeling_cpmant import CpmAntModel
-
-    sizes = dict(hidden_size=8, num_hidden_layers=layers, num_attention_heads=2, dim_head=4, dim_ff=8)
-    return CpmAntModel(CpmAntConfig(vocab_size=16, prompt_length=3, **sizes))
-
-
 def prompts_of_any_length() -> Reproducer:
     """The mask of CPM-Ant, whose prompts are padded on the left."""
+    from transformers import CpmAntConfig
+    from transformers.models.cpmant.modeling_cpmant import CpmAntModel
 
     class Mask(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = _cpmant(layers=1)
+            sizes = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, dim_head=4, dim_ff=8)
+            self.model = CpmAntModel(CpmAntConfig(vocab_size=16, prompt_length=3, **sizes))
 
         def forward(self, input_ids, span):
             length = (input_ids > 0).sum(-1)
@@ -97,55 +92,6 @@ patch(
             r"torch\.tensor\(list\(range\(seqlen - self\.prompt_length\)\)\[::-1\], device=device\)",
             "torch.arange(seqlen - self.prompt_length, device=device).flip(0)",
         ),
-        helpers=(),
-    )
-)
-
-
-def tokens_after_others() -> Reproducer:
-    """CPM-Ant with a cache: it is given all the tokens, and attends from those that the cache lacks, one in the sample."""
-    from transformers import DynamicCache
-
-    class Step(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = _cpmant(layers=2)
-
-        def forward(self, input_ids, **states):
-            cache = DynamicCache()
-            for layer in range(2):
-                cache.update(states[f"keys_{layer}"], states[f"values_{layer}"], layer)
-            return self.model(input_ids, past_key_values=cache, use_cache=True).last_hidden_state
-
-    dynamic = torch.export.Dim.DYNAMIC
-    names = ["keys_0", "values_0", "keys_1", "values_1"]
-
-    def inputs(batch, length, past):
-        ids = torch.arange(batch * length).reshape(batch, length) % 16
-        return dict(input_ids=ids, **{name: torch.randn(batch, 2, past, 4) for name in names})
-
-    return Reproducer(
-        Step(),
-        inputs=inputs(2, 6, 8),
-        dynamic_shapes=dict(input_ids={0: dynamic, 1: dynamic}, **{name: {0: dynamic, 2: dynamic} for name in names}),
-        accepts=[inputs(3, 9, 8), inputs(1, 4, 2), inputs(2, 1, 3)],
-        rejects=[inputs(2, 4, 9)],
-    )
-
-
-patch(
-    "transformers.models.cpmant.modeling_cpmant:CpmAntAttention.forward",
-    family="transformers",
-    name="attention_of_cpmant",
-    around=True,
-    versions="transformers>=4.50",
-    why="the new rows of a mask are given a dimension by a view, which asks whether they are contiguous and how many",
-    obsolete="when a view that only adds a dimension asks nothing",
-    reproducer=tokens_after_others,
-)(
-    rewriting(
-        "attention_of_cpmant",
-        Passage(r"attention_mask\.view\(batch_size, 1, len_q, len_k\)", "attention_mask.unsqueeze(1)", 2),
         helpers=(),
     )
 )
