@@ -13,6 +13,7 @@ from yobx.torch.in_torch.composite import CompositeKernel
 from yobx.torch.in_torch.sizes import expression, hint, is_symbolic, larger_or_smaller
 
 torch: Any = lazy("torch")
+fake_impls: Any = lazy("torch._subclasses.fake_impls")
 sympy: Any = lazy("sympy")
 symbolic_shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
 sympy_functions: Any = lazy("torch.utils._sympy.functions")
@@ -150,3 +151,33 @@ def tensor_split(original: Any, self: Any, sections: Any, dim: int = 0) -> Any:
         parts.append(self.narrow(dim, start, length))
         start = start + length
     return parts
+
+
+def transforms_of_one_row() -> Reproducer:
+    class Back(torch.nn.Module):
+        def forward(self, x):
+            return torch.fft.irfft(torch.fft.rfft(x, dim=1), n=x.shape[1], dim=1)
+
+    return Reproducer(
+        Back(),
+        inputs=dict(x=torch.randn(1, 5, 4)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m, 4)) for n, m in ((3, 5), (1, 2), (4, 6))],
+    )
+
+
+@patch(
+    "torch._refs:_reshape_view_helper",
+    family="torch",
+    name="view_in_a_meta_function",
+    versions="torch>=2.9,<2.13",
+    around=True,
+    why="inside a meta function a view is not that of a fake tensor, and guards on each size",
+    obsolete="with torch 2.13, whose meta functions view without guarding",
+    reproducer=transforms_of_one_row,
+    group="broadcast",
+)
+def view_in_a_meta_function(original: Any, a: Any, *shape: Any, allow_copy: bool) -> Any:
+    if allow_copy or not fake_impls._view_has_unbacked_input(a, shape):
+        return original(a, *shape, allow_copy=allow_copy)
+    return fake_impls._view_unbacked_meta(a, shape)
