@@ -1,4 +1,4 @@
-"""Masks that a model makes of its own, whose values, length or need are asked in Python: CPM-Ant, FSMT, Jamba, Zamba.
+"""Masks that a model makes of its own, whose values, length or need are asked in Python: CPM-Ant and FSMT.
 
 Masking nothing gives what no mask gives; so whether there is something to mask need not be known.
 """
@@ -95,72 +95,3 @@ patch(
         helpers=(),
     )
 )
-
-
-def length_of_keys(cache_position, attention_mask):
-    """How many keys a causal mask is for: one more than the last position, and as many as the padding mask has."""
-    length = cache_position[-1] + 1
-    if attention_mask is None or attention_mask.dim() != 2:
-        return length
-    # Compared as tensors: equal to a size, the value of one would narrow the size's range
-    torch._assert_async(length == attention_mask.shape[1], "the attention mask is not as long as the keys")
-    return attention_mask.shape[1]
-
-
-def _positions_and_padding(model: str, method: str) -> Any:
-    def positions_and_padding() -> Reproducer:
-        """The causal mask of a model, whose length is the value of the last position."""
-        import importlib
-        from types import SimpleNamespace
-
-        name, _, function = method.partition(".")
-        cls = getattr(importlib.import_module(f"transformers.models.{model}.modeling_{model}"), name)
-        stand_in = SimpleNamespace(config=SimpleNamespace(_attn_implementation="sdpa"))
-
-        class Mask(torch.nn.Module):
-            def forward(self, x, attention_mask):
-                positions = torch.arange(x.shape[1])
-                return getattr(cls, function)(stand_in, attention_mask, x, positions)
-
-        dynamic = torch.export.Dim.DYNAMIC
-        shapes = {0: dynamic, 1: dynamic}
-
-        def inputs(batch, length, mask=None):
-            seen = torch.arange(length if mask is None else mask).expand(batch, -1) > 1
-            return dict(x=torch.randn(batch, length, 4), attention_mask=seen.long())
-
-        return Reproducer(
-            Mask(),
-            inputs=inputs(2, 6),
-            dynamic_shapes=dict(x=shapes, attention_mask=shapes),
-            accepts=[inputs(3, 9), inputs(1, 4), inputs(2, 1)],
-            rejects=[inputs(2, 6, 8)],
-        )
-
-    return positions_and_padding
-
-
-for _model, _method in {
-    "jamba": "JambaModel._update_causal_mask",
-    "zamba": "ZambaModel._update_causal_mask",
-    "zamba2": "Zamba2Model._update_causal_mask",
-}.items():
-    patch(
-        f"transformers.models.{_model}.modeling_{_model}:{_method}",
-        family="transformers",
-        name=f"causal_mask_of_{_model}",
-        around=True,
-        versions="transformers>=4.57,<5.0",
-        why="the length of the mask is the value of a position, which a trace does not know to be that of the padding mask",
-        obsolete="with transformers 5, where the model makes its mask by create_causal_mask",
-        reproducer=_positions_and_padding(_model, _method),
-    )(
-        rewriting(
-            f"causal_mask_of_{_model}",
-            Passage(
-                r"target_length = cache_position\[-1\] \+ 1",
-                "target_length = length_of_keys(cache_position, attention_mask)",
-            ),
-            helpers=(length_of_keys,),
-        )
-    )
