@@ -35,6 +35,13 @@ def put_rows(x, y):
     return z
 
 
+def written_in_part(x, y):
+    z = x.clone()
+    z[:, : y.shape[1]].add_(1)
+    z[:, y.shape[1] // 2 :].mul_(2)
+    return z
+
+
 def causal_heads(x):
     weights = torch.linspace(-1, 1, 192).view(24, 8)
     mask = torch.nn.Transformer.generate_square_subsequent_mask(x.shape[1])
@@ -106,6 +113,7 @@ PARTS = {
     "view of the first": lambda x, y: x[:, : y.shape[1]].view(x.shape[0], 1, y.shape[1], 4),
     "view of the last": lambda x, y: x[:, -y.shape[1] :].view(x.shape[0], 1, y.shape[1], 4),
     "view of a half": lambda x, y: x[:, x.shape[1] // 2 :].view(x.shape[0], -1, 2, 2) * y.shape[1],
+    "written in place": lambda x, y: written_in_part(x, y),
     "written": lambda x, y: torch.slice_scatter(x, y[..., None].expand(-1, -1, 4), 1, 0, y.shape[1]),
 }
 SPECTRA = {
