@@ -11,8 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from yobx.helpers.lazy import lazy
-from yobx.helpers.patch_helper import patch
-from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.sizes import check_assumed
 
 torch: Any = lazy("torch")
@@ -170,38 +168,12 @@ def margin_ranking_loss(
     return _reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
-def normalized_by_a_length() -> Reproducer:
-    class Normalize(torch.nn.Module):
-        def forward(self, x):
-            x = functional.layer_norm(functional.pad(x, (0, 2, 1, 0), value=x.shape[1]), (6,), eps=1 / x.shape[0])
-            x = functional.group_norm(x[:, None].expand(-1, 4, -1, -1), 2, eps=1 / x.shape[1])
-            return functional.smooth_l1_loss(functional.rms_norm(x, (6,), eps=1 / x.shape[0]), x, beta=1 / x.shape[2])
-
-    return Reproducer(
-        Normalize(),
-        inputs=dict(x=torch.randn(2, 5, 4)),
-        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
-        accepts=[dict(x=torch.randn(n, m, 4)) for n, m in ((3, 7), (1, 1), (4, 2))],
-    )
-
-
-@patch(
-    "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",
-    family="torch",
-    name="float_arguments",
-    versions="torch>=2.13",
-    around=True,
-    why="where an operator takes a float as a plain double, one that is made of sizes is fixed to the sample's; operators that take it as "
-    "a Scalar say the same",
-    see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="when operators take floats as SymFloat",
-    reproducer=normalized_by_a_length,
-)
-def float_arguments(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def written(func: Any, args: Any, kwargs: Any) -> Callable[..., Any] | None:
+    """What to call in place of a function that gets a float made of sizes."""
     if any(isinstance(value, (torch.SymInt, torch.SymFloat)) for value in (*args, *kwargs.values())):
         for name, (function, floats) in WRITTEN.items():
             if func is getattr(functional, name):
                 given = inspect.signature(function).bind_partial(*args, **kwargs).arguments
                 if any(isinstance(given.get(parameter), (torch.SymInt, torch.SymFloat)) for parameter in floats):
-                    return function, args, kwargs
-    return original(self, func, args, kwargs)
+                    return function
+    return None
