@@ -53,7 +53,10 @@ def attention_mask(
     original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
 ) -> Any:
     query, key, value = of_one_batch(query, key, value)
-    if attn_mask is not None and query.ndim == key.ndim == 4:
+    if attn_mask is not None:
+        # Eager adds the mask in place, and the kernel for traced tensors does not.
+        torch._check(attn_mask.ndim <= max(query.ndim, key.ndim), lambda: "The mask has more dimensions than the scores")
+    if attn_mask is not None and query.ndim == key.ndim:
         pairs = list(zip(attn_mask.shape, (*query.shape[:-1], key.shape[-2])[-attn_mask.ndim :]))
         if not all(_fits(size, target) for size, target in pairs):
             attn_mask = attn_mask.expand([size if _fits(size, target) else target for size, target in pairs])
