@@ -55,6 +55,11 @@ def guard_or(a: Any, default: bool) -> bool:
         return shapes.guard_bool(a)
 
     sym_node = a.node
+    if asking.layout and sym_node.hint and isinstance(sym_node.expr, sympy.Eq) and 0 in sym_node.expr.args:
+        # A stride that is 0 in the sample, by which torch divides unless it is told so.
+        decided()
+        return True
+
     if oblivious(shape_env, sym_node.expr):
         result = shapes._static_eval_sym_bool(a)
         if result is None:
