@@ -86,14 +86,13 @@ def _model() -> Any:
 
     sparse, heavy = "compressed_sparse_attention", "heavily_compressed_attention"
     torch.manual_seed(0)
-    model = DeepseekV4Model(
-        DeepseekV4Config(
-            vocab_size=16, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, head_dim=8, q_lora_rank=4, o_groups=1,
-            o_lora_rank=4, moe_intermediate_size=8, n_routed_experts=2, num_experts_per_tok=1, max_position_embeddings=64,
-            layer_types=[sparse, heavy], compress_rates={sparse: 2, heavy: 4}, partial_rotary_factor=0.5, sliding_window=4,
-            mlp_layer_types=["moe"] * 2, index_n_heads=2, index_head_dim=8, index_topk=2, hc_mult=2, hc_sinkhorn_iters=2,
-        )  # fmt: skip
-    ).eval()
+    config = DeepseekV4Config(
+        vocab_size=16, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, head_dim=8, q_lora_rank=4, o_groups=1,
+        o_lora_rank=4, moe_intermediate_size=8, n_routed_experts=2, num_experts_per_tok=1, max_position_embeddings=64,
+        layer_types=[sparse, heavy], compress_rates={sparse: 2, heavy: 4}, partial_rotary_factor=0.5, sliding_window=4,
+        mlp_layer_types=["moe"] * 2, index_n_heads=2, index_head_dim=8, index_topk=2, hc_mult=2, hc_sinkhorn_iters=2,
+    )  # fmt: skip
+    model = DeepseekV4Model(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return model
