@@ -134,3 +134,96 @@ for _class, _passages in FUNCTIONS.items():
         reproducer=sequences_of_no_window_and_several,
         group="windows_of_deepseek_v4",
     )(rewriting(f"windows_of_{_class.lower()}", *_passages, helpers=called(_passages, HELPERS)))
+
+
+def steps_that_fill_windows() -> Reproducer:
+    """New tokens after a past of less than the sliding window and of more, before a window is full and after."""
+    from transformers import DynamicCache
+
+    model = _model()
+
+    class Step(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids, cache):
+            output = self.model(input_ids, cache=cache, use_cache=True)
+            states = [
+                value
+                for layer in output.cache.layers
+                for name in ("buffer_kv", "buffer_gate", "compressed_kv", "overlap_kv")
+                for value in getattr(layer, name, {}).values()
+            ]
+            return output.last_hidden_state, states
+
+    def inputs(batch, past, new):
+        cache = DynamicCache(config=model.config)
+        with torch.no_grad():
+            model(_tokens(batch, past), cache=cache, use_cache=True)
+        return dict(input_ids=_tokens(batch, new), cache=cache)
+
+    dynamic = torch.export.Dim.DYNAMIC
+    return Reproducer(
+        Step(),
+        inputs=inputs(2, 5, 3),
+        dynamic_shapes=dict(input_ids={0: dynamic, 1: dynamic}, cache=[{0: dynamic, 2: dynamic}] * 4),
+        accepts=[inputs(*sizes) for sizes in ((3, 2, 7), (1, 9, 1), (2, 1, 2), (2, 8, 4), (1, 3, 1))],
+    )
+
+
+CACHE: dict[str, Any] = dict(
+    family="transformers",
+    versions="transformers>=5.24",
+    reproducer=steps_that_fill_windows,
+    group="windows_of_deepseek_v4",
+)
+
+
+@patch(
+    "transformers.models.deepseek_v4.modeling_deepseek_v4:DeepseekV4HCACache.update",
+    name="compressed_layer_update",
+    why="cutting the keys to the window asks whether they are longer, and fixes what the sample answered",
+    see="https://github.com/huggingface/transformers/pull/47900",
+    obsolete="when a sliding layer decodes past its window in one graph",
+    **CACHE,
+)
+def compressed_layer_update(self, key_states, value_states, *args, **kwargs):
+    """
+    Shared sliding-window K=V update body. V4 uses shared-KV MQA, so `keys` and
+    `values` point to the same storage on every layer.
+    """
+    if not self.is_initialized:
+        self.lazy_initialization(key_states, value_states)
+    self.cumulative_length += key_states.shape[-2]
+    # Nothing is cut: the mask hides what has left the window, and unflattening the result cuts it
+    self.keys = torch.cat([self.keys, key_states], dim=-2)
+    self.values = self.keys
+    return self.keys, self.keys
+
+
+patch(
+    "transformers.models.deepseek_v4.modeling_deepseek_v4:DeepseekV4HCACache.store_compression_weights",
+    name="store_compression_weights",
+    around=True,
+    why="whether tokens wait for their window to be full is asked in Python",
+    obsolete="when the layer joins tokens to those that wait for any number of these",
+    **CACHE,
+)(
+    rewriting(
+        "store_compression_weights",
+        Passage(r" and buffered_kv\.shape\[1\]", ""),
+        Passage(r"kv\[:, :usable\], gate\[:, :usable\]", "kv.narrow(1, 0, usable), gate.narrow(1, 0, usable)"),
+        helpers=(),
+    )
+)
+
+
+patch(
+    "transformers.models.deepseek_v4.modeling_deepseek_v4:DeepseekV4HCACache.update_compressor_states",
+    name="update_compressor_states",
+    around=True,
+    why="whether a window was filled is asked in Python",
+    obsolete="when the layer adds entries to the others for any number of them",
+    **CACHE,
+)(rewriting("update_compressor_states", Passage(r"elif compressed\.shape\[1\] > 0:", "else:"), helpers=()))
