@@ -36,9 +36,10 @@ def a_decoder_without_a_mask(model: str) -> Reproducer:
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(
-        model.replace("_small", "-small"), vocab_size=16, d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, max_position_embeddings=32, use_cache=False, pad_token_id=0, bos_token_id=1,
-        eos_token_id=2, decoder_start_token_id=1, attn_implementation="eager",
+        model.replace("_small", "-small"), vocab_size=16, d_model=8, encoder_layers=1, encoder_attention_heads=2,
+        encoder_ffn_dim=8, decoder_layers=1, decoder_attention_heads=2, decoder_ffn_dim=8, max_position_embeddings=32,
+        use_cache=False, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+        attn_implementation="eager",
     )  # fmt: skip
     if hasattr(config, "attention_type"):
         config.attention_type = "original_full"
