@@ -33,3 +33,20 @@ def test_sample_with_strides_of_its_own_gives_no_guard_on_them(sample, strict):
         torch.testing.assert_close(program(x), Project()(x))
     sliced = torch.randn(3, 9, 3)[:, 4:]
     torch.testing.assert_close(program(sliced), Project()(sliced))
+
+
+class WholeWindows(torch.nn.Module):
+    def forward(self, x):
+        windows = x.shape[1] // 8
+        summed = x.narrow(1, 0, windows * 8).unflatten(1, (windows, 8)).sum(2)
+        return -summed.unsqueeze(1)[..., 1::2]
+
+
+def test_sample_of_no_whole_window_is_right_for_several():
+    with apply_patches_for_model(patch_torch=True):
+        program = torch.export.export(
+            WholeWindows(), (torch.randn(2, 5, 4),), dynamic_shapes=({0: ANY, 1: ANY},)
+        ).module()
+    for shape in [(2, 5, 4), (1, 8, 4), (3, 25, 4)]:
+        x = torch.randn(shape)
+        torch.testing.assert_close(program(x), WholeWindows()(x))

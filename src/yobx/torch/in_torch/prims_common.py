@@ -7,6 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import hint
 
 torch: Any = lazy("torch")
 prims_common: Any = lazy("torch._prims_common")
@@ -96,7 +97,8 @@ def output_permutation(*tensors: Any, _skip_checks: bool = False) -> list[int]:
                 return True
             elif guard_or_false(a == 0):
                 return False
-            return guard_or_false(a >= b) or guard_or_false(a % b == 0)
+            # A stride may be 0 in the sample, though that is not asked of it.
+            return guard_or_false(a >= b) or (hint(b) != 0 and guard_or_false(a % b == 0))
 
         for tensor in tensors:
             stride_a = tensor.stride()[idx_a]

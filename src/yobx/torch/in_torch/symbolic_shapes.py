@@ -11,6 +11,7 @@ from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.sizes import asking, oblivious, undecided
 
 sympy: Any = lazy("sympy")
+sympy_functions: Any = lazy("torch.utils._sympy.functions")
 torch: Any = lazy("torch")
 shapes: Any = lazy("torch.fx.experimental.symbolic_shapes")
 ValueRanges: Any = lazy("torch.utils._sympy.value_ranges:ValueRanges")
@@ -25,6 +26,12 @@ def linear_of_one_row() -> Reproducer:
         dynamic_shapes=dict(input={0: torch.export.Dim("b", min=1)}),
         accepts=[dict(input=torch.randn(n, 4)) for n in (1, 5)],
     )
+
+
+def _asks_for_zero(question: Any) -> bool:
+    """Whether this asks if a stride or size is 0, rather than the rest of a division."""
+    rests = (sympy_functions.Mod, sympy_functions.PythonMod)
+    return isinstance(question, sympy.Eq) and 0 in question.args and not any(isinstance(arg, rests) for arg in question.args)
 
 
 @patch(
@@ -55,6 +62,11 @@ def guard_or(a: Any, default: bool) -> bool:
         return shapes.guard_bool(a)
 
     sym_node = a.node
+    if asking.layout and sym_node.hint and _asks_for_zero(sym_node.expr):
+        # A stride that is 0 in the sample, by which torch divides unless it is told so.
+        decided()
+        return True
+
     if oblivious(shape_env, sym_node.expr):
         result = shapes._static_eval_sym_bool(a)
         if result is None:

@@ -2,8 +2,8 @@
 
 ``dynamic_shapes`` of a cache is a flat list: key_0, value_0, key_1, value_1, … A cache with recurrent layers also
 flattens to states that have no length, one whose layers choose what they attend to also to the keys of an indexer, as long
-as the others. A list that leaves them out is completed: the only dimensions of theirs that may change are the batch and,
-of an indexer's keys, the length.
+as the others, one of compressed windows to those and to tokens of the next. A list that leaves them out is completed: the
+only dimensions of theirs that may change are the batch and these lengths.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_transformers.caches import CacheContext
+from yobx.torch.in_transformers.compressed_states import GROWING_STATES
 
 torch: Any = lazy("torch")
 pytree: Any = lazy("torch.utils._pytree")
@@ -77,6 +78,12 @@ def _left_out(name: str, state: Any, shapes: Any, batch: Any) -> dict[int, Any] 
         return None
     if name.startswith("indexer_keys_") and isinstance(shapes[0], dict):
         return {0: batch, 1: shapes[0].get(2)}
+    if name.startswith(GROWING_STATES) and isinstance(shapes[0], dict):
+        # They grow with the past, but not in step with it: a length of their own.
+        past = shapes[0].get(2)
+        known = past is None or isinstance(past, int) or past == torch.export.Dim.STATIC
+        automatic = past == torch.export.Dim.AUTO
+        return {0: batch, 1: None if known else torch.export.Dim.AUTO if automatic else torch.export.Dim.DYNAMIC}
     return {0: batch}
 
 

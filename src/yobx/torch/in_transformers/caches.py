@@ -18,6 +18,7 @@ import weakref
 from typing import Any
 
 from yobx.helpers.lazy import lazy
+from yobx.torch.in_transformers.compressed_states import COUNTED, LAYERS, counts, passed_on
 
 torch: Any = lazy("torch")
 statically_known_true: Any = lazy("torch.fx.experimental.symbolic_shapes:statically_known_true")
@@ -25,14 +26,14 @@ statically_known_true: Any = lazy("torch.fx.experimental.symbolic_shapes:statica
 # Attributes of a layer that follow from its tensors.
 DERIVED = frozenset(
     ["device", "dtype", "batch_size", "max_batch_size", "num_heads", "k_head_dim", "v_head_dim"]
-    + ["indexer_dtype", "indexer_device"]
+    + ["indexer_dtype", "indexer_device", COUNTED]
 )
 # torch.export flattens its inputs several times and knows them by identity: a layer that has not changed must give the
 # same tensors again.
 _padded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 GROWING = ("DynamicLayer", "DynamicSlidingWindowLayer")
-# A layer with recurrent states whose other half is a sliding one, and what of that follows from its keys.
-HALF_SLIDING = "LinearAttentionAndSlidingWindowAttentionLayer"
+# Layers with other states whose other half is a sliding one, and what of that follows from its keys.
+HALF_SLIDING = LAYERS | {"LinearAttentionAndSlidingWindowAttentionLayer"}
 OF_SLIDING = frozenset(["cumulative_length", "_sliding_window_tensor"])
 
 
@@ -159,7 +160,7 @@ def _flatten_layer(layer: Any, index: int, leaves: list[tuple[str, Any]]) -> dic
     else:
         state: dict[str, Any] = {}
         pair = [getattr(layer, attribute, None) for attribute in ("keys", "values")]
-        half = name == HALF_SLIDING and isinstance(pair[0], torch.Tensor) and pair[0].dim() > 1
+        half = name in HALF_SLIDING and isinstance(pair[0], torch.Tensor) and pair[0].dim() > 1
         for attribute, prefix, tensor in zip(
             ("keys", "values"), ("key", "value"), _keys_and_values(layer) if half else pair
         ):
@@ -169,7 +170,7 @@ def _flatten_layer(layer: Any, index: int, leaves: list[tuple[str, Any]]) -> dic
         derived = sorted(set(vars(layer)) & (DERIVED | OF_SLIDING if half else DERIVED))
         for attribute, value in vars(layer).items():
             if attribute not in state and attribute not in derived:
-                state[attribute] = _pack(value, f"{attribute}_{index}", mine)
+                state[attribute] = _pack(passed_on(layer, attribute, value), f"{attribute}_{index}", mine)
         description = {"kind": "state", "class": _path(type(layer)), "state": state, "derived": derived}
     description["leaves"] = [leaf for leaf, _ in mine]
     leaves.extend(mine)
@@ -189,7 +190,7 @@ def _in_a_trace(tensor: Any) -> bool:
 def _count(layer: Any) -> None:
     """Have a sliding layer count the tokens that its keys are for, and cut those to the window."""
     layer.cumulative_length = layer.keys.shape[-2]
-    if hasattr(layer, "_sliding_window_tensor") or type(layer).__name__ == HALF_SLIDING:
+    if hasattr(layer, "_sliding_window_tensor") or type(layer).__name__ in HALF_SLIDING:
         layer._sliding_window_tensor = torch.tensor(layer.sliding_window, dtype=torch.long, device=layer.device)
     if not getattr(layer, "record_past", False) and not _in_a_trace(layer.keys):
         layer.keys = layer.keys[:, :, -layer.sliding_window + 1 :, :]
@@ -228,6 +229,8 @@ def _unflatten_layer(description: dict[str, Any], index: int, tensors: dict[str,
 
 def _derive(layer: Any, attribute: str, tensor: Any) -> Any:
     """An attribute that follows from the tensors of a layer, None as long as there are none."""
+    if attribute == COUNTED:
+        return counts(layer)
     if not hasattr(tensor, "shape"):
         return None
     if attribute.endswith("device"):
