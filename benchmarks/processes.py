@@ -21,8 +21,12 @@ BUILD = "import sys, hatchling.build; hatchling.build.build_wheel(sys.argv[1])"
 MEMORY = "import torch; print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
 
 
+# Without bytecode every process would compile what an installation has compiled.
+IGNORED = ("YOBX_", "PYTHONDONTWRITEBYTECODE")
+
+
 def _environment(patch: str | None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("YOBX_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(IGNORED)}
     return {**kept, "YOBX_PATCH": patch} if patch else kept
 
 
