@@ -81,6 +81,7 @@ def _proxy_of(tracer: Any, expr: Any, shape_env: Any) -> Any:
     why="the size of a part that is written to in place is met without its computation; the original finds but single symbols",
     obsolete="with torch 2.13, which computes such a size from the symbols in it",
     reproducer=rows_but_the_first_added_in_place,
+    group="broadcast",
 )
 def get_proxy_slot(original: Any, obj: Any, tracer: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(obj, torch.SymInt) and obj not in tracer.symnode_tracker and not obj.node.expr.is_Symbol:
