@@ -113,7 +113,7 @@ PARTS = {
     "view of the first": lambda x, y: x[:, : y.shape[1]].view(x.shape[0], 1, y.shape[1], 4),
     "view of the last": lambda x, y: x[:, -y.shape[1] :].view(x.shape[0], 1, y.shape[1], 4),
     "view of a half": lambda x, y: x[:, x.shape[1] // 2 :].view(x.shape[0], -1, 2, 2) * y.shape[1],
-    "written in place": lambda x, y: written_in_part(x, y),
+    "written in place": written_in_part,
     "written": lambda x, y: torch.slice_scatter(x, y[..., None].expand(-1, -1, 4), 1, 0, y.shape[1]),
 }
 SPECTRA = {

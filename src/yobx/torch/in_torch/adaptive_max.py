@@ -11,6 +11,7 @@ from yobx.autopatch.slots import CellSlot
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.pooling import each
 from yobx.torch.in_torch.sizes import check_assumed
 
 torch: Any = lazy("torch")
@@ -32,7 +33,7 @@ def _largest(input: Any, dim: int, length: Any) -> Any:
 
 
 def _pooled(n: int, original: Any, input: Any, output_size: Any, return_indices: bool = False) -> Any:
-    sizes = list(output_size) * (n // len(output_size)) if isinstance(output_size, (list, tuple)) else [output_size] * n
+    sizes = each(output_size, n)
     wanted = [input.shape[i - n] if size is None else size for i, size in enumerate(sizes)]
     dynamic = any(isinstance(size, torch.SymInt) for size in wanted)
     if not dynamic or not input.is_floating_point() or torch.compiler.is_dynamo_compiling():

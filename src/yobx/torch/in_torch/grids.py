@@ -7,13 +7,9 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import is_symbolic
+from yobx.torch.in_torch.sizes import decomposed, is_symbolic
 
 torch: Any = lazy("torch")
-
-
-def decomposed(*args: Any, **kwargs: Any) -> Any:
-    return torch.export.export(*args, **kwargs).run_decompositions()
 
 
 def corners_of_an_image() -> Reproducer:

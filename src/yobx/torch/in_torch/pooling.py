@@ -15,7 +15,8 @@ from yobx.torch.in_torch.sizes import check_assumed, expression
 torch: Any = lazy("torch")
 
 
-def _each(value: Any, n: int) -> list[Any]:
+def each(value: Any, n: int) -> list[Any]:
+    """What is given for one or for all of ``n`` dimensions, for each of them."""
     return list(value) * (n // len(value)) if isinstance(value, (list, tuple)) else [value] * n
 
 
@@ -23,7 +24,7 @@ def _pooled(
     n: int, reduce: str, original: Any, input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, *args: Any, **kwargs: Any
 ) -> Any:
     """Pooling over ``n`` dimensions, of which those are reduced that the kernel covers."""
-    kernel, pads = _each(kernel_size, n), _each(padding, n)
+    kernel, pads = each(kernel_size, n), each(padding, n)
     whole = [i for i, size in enumerate(kernel) if isinstance(size, torch.SymInt)]
     covered = all(expression(kernel[i]) == expression(input.shape[i - n]) and pads[i] == 0 for i in whole)
     if not whole or not covered or kwargs.get("divisor_override") or torch.compiler.is_dynamo_compiling():
@@ -33,7 +34,7 @@ def _pooled(
     reduced = getattr(input, reduce)([i - n for i in whole], keepdim=True)
     if len(whole) == n:
         return reduced
-    steps = _each(stride or kernel_size, n)
+    steps = each(stride or kernel_size, n)
     kernel, steps = ([1 if i in whole else size for i, size in enumerate(sizes)] for sizes in (kernel, steps))
     return original(reduced, kernel, steps, pads, *args, **kwargs)
 
@@ -180,7 +181,7 @@ def adaptive_avg_pool3d(original: Any, self: Any, output_size: Any) -> Any:
     reproducer=partial(to_the_size_of_another, "area", 1),
 )
 def adaptive_avg_pool1d(original: Any, input: Any, output_size: Any) -> Any:
-    (length,) = _each(output_size, 1)
+    (length,) = each(output_size, 1)
     if not isinstance(length, torch.SymInt):
         return original(input, output_size)
     return torch.nn.functional.adaptive_avg_pool2d(input.unsqueeze(-2), (1, length)).squeeze(-2)

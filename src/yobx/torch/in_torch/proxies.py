@@ -10,6 +10,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import decomposed
 
 torch: Any = lazy("torch")
 sympy: Any = lazy("sympy")
@@ -23,9 +24,6 @@ def rows_but_the_first_added_in_place() -> Reproducer:
             z = x.clone()
             z[:, 1:].add_(y)
             return z
-
-    def decomposed(*args: Any, **kwargs: Any) -> Any:
-        return torch.export.export(*args, **kwargs).run_decompositions()
 
     dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     return Reproducer(

@@ -77,6 +77,11 @@ def sizes_of(graph: Any) -> Iterator[tuple[Any, Any]]:
                     yield node, size
 
 
+def decomposed(*args: Any, **kwargs: Any) -> Any:
+    """Export and decompose, for a reproducer."""
+    return torch.export.export(*args, **kwargs).run_decompositions()
+
+
 def without_doubt(*args: Any, **kwargs: Any) -> Any:
     """Export, for a reproducer, and refuse a program in which a tensor has the larger or the smaller of two sizes.
 
@@ -119,7 +124,7 @@ def undecided(shape_env: Any, expr: Any) -> bool:
     """Whether a size is one that the sample must not decide.
 
     So are sizes that were 0 or 1 in the sample (only a dimension declared dynamic has a symbol then), sizes derived from others
-    that may become 1, as the half of one, and the size of an undecided broadcast.
+    that may become 1, as the half of one, and the larger or the smaller of two, as the size of an undecided broadcast.
     """
     sample = samples(shape_env)
     if any(sample.get(symbol) in (0, 1) for symbol in expr.free_symbols) or larger_or_smaller(expr):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -37,18 +38,30 @@ def _resized(self: Any, n: Any, dim: Any = None, norm: Any = None, *, half: bool
     return self
 
 
-def spectra_of_another_length() -> Reproducer:
-    class Spectra(torch.nn.Module):
+def _to_the_length_of_another(transform: Callable[[Any, Any], Any], *sizes: tuple[int, int, int]) -> Reproducer:
+    """Transforms of rows to the length of another tensor; of each further input the rows, their length, and that length."""
+
+    class Transform(torch.nn.Module):
         def forward(self, x, y):
-            return torch.fft.rfft(x, n=y.shape[0]).abs(), torch.fft.fft2(x, s=(16, y.shape[0])).real
+            return transform(x, y.shape[0])
+
+    def inputs(rows: int, length: int, wanted: int) -> dict[str, Any]:
+        return dict(x=torch.randn(rows, length), y=torch.randn(wanted))
 
     dynamic = torch.export.Dim.DYNAMIC
     return Reproducer(
-        Spectra(),
-        inputs=dict(x=torch.randn(2, 5), y=torch.randn(4)),
+        Transform(),
+        inputs=inputs(2, 5, 4),
         dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, y={0: dynamic}),
-        accepts=[dict(x=torch.randn(n, m), y=torch.randn(k)) for n, m, k in ((3, 4, 4), (1, 3, 7), (1, 1, 2), (20, 19, 20))],
+        accepts=[inputs(*each) for each in sizes],
     )
+
+
+def spectra_of_another_length() -> Reproducer:
+    def spectra(x: Any, n: Any) -> Any:
+        return torch.fft.rfft(x, n=n).abs(), torch.fft.fft2(x, s=(16, n)).real
+
+    return _to_the_length_of_another(spectra, (3, 4, 4), (1, 3, 7), (1, 1, 2), (20, 19, 20))
 
 
 @patch(
@@ -69,18 +82,11 @@ def fft(original: Any, self: Any, n: Any = None, *args: Any, **kwargs: Any) -> A
 
 
 def signal_of_another_length() -> Reproducer:
-    class Signal(torch.nn.Module):
-        def forward(self, x, y):
-            spectrum = torch.fft.rfft(x)
-            return torch.fft.irfft(spectrum, n=y.shape[0]), torch.fft.hfft(spectrum, n=16)
+    def signals(x: Any, n: Any) -> Any:
+        spectrum = torch.fft.rfft(x)
+        return torch.fft.irfft(spectrum, n=n), torch.fft.hfft(spectrum, n=16)
 
-    dynamic = torch.export.Dim.DYNAMIC
-    return Reproducer(
-        Signal(),
-        inputs=dict(x=torch.randn(2, 5), y=torch.randn(4)),
-        dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, y={0: dynamic}),
-        accepts=[dict(x=torch.randn(n, m), y=torch.randn(k)) for n, m, k in ((3, 4, 4), (1, 3, 7), (1, 2, 2), (2, 39, 20))],
-    )
+    return _to_the_length_of_another(signals, (3, 4, 4), (1, 3, 7), (1, 2, 2), (2, 39, 20))
 
 
 @patch(

@@ -12,6 +12,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.dynamic_shapes import guarded_keyword
+from yobx.torch.in_torch.sizes import decomposed
 
 torch: Any = lazy("torch")
 
@@ -66,7 +67,7 @@ def zeros_of_a_broadcast() -> Reproducer:
         dynamic_shapes=dict(x={1: torch.export.Dim.DYNAMIC}, y={1: torch.export.Dim.DYNAMIC}),
         accepts=[dict(x=torch.randn(2, n), y=torch.randn(2, m)) for n, m in ((4, 4), (1, 3), (3, 1), (0, 1))],
         rejects=[dict(x=torch.randn(2, 4), y=torch.randn(2, 3))],
-        export=lambda *args, **kwargs: torch.export.export(*args, **kwargs).run_decompositions(),
+        export=decomposed,
     )
 
 
