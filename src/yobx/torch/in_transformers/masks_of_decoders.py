@@ -12,7 +12,6 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.rewriting import Passage, rewriting
 
 torch: Any = lazy("torch")
 
@@ -29,7 +28,6 @@ DECODERS = {
     "pegasus_x": "PegasusX",
     "plbart": "PLBart",
 }
-ONE_TOO_MANY = Passage(r"past_seen_tokens \+ sequence_length \+ 1", "past_seen_tokens + sequence_length")
 
 
 def a_decoder_without_a_mask(model: str) -> Reproducer:
@@ -66,6 +64,17 @@ def a_decoder_without_a_mask(model: str) -> Reproducer:
     )
 
 
+def as_long_as_the_keys(
+    original: Any, self: Any, attention_mask: Any, input_tensor: Any, cache_position: Any, past_key_values: Any
+) -> Any:
+    mask = original(self, attention_mask, input_tensor, cache_position, past_key_values)
+    if mask is None or attention_mask is not None or self.config._attn_implementation != "eager":
+        return mask
+    if past_key_values is not None and past_key_values.is_compileable:
+        return mask
+    return mask[..., :-1]
+
+
 for _model, _prefix in DECODERS.items():
     patch(
         f"transformers.models.{_model}.modeling_{_model}:{_prefix}PreTrainedModel._update_causal_mask",
@@ -76,4 +85,4 @@ for _model, _prefix in DECODERS.items():
         why="without a padding mask the causal one has a column more than there are keys, which only some attention functions cut off",
         obsolete="with transformers 5, whose masks are made by shared functions",
         reproducer=partial(a_decoder_without_a_mask, _model),
-    )(rewriting(f"mask_without_padding_of_{_model}", ONE_TOO_MANY, helpers=()))
+    )(as_long_as_the_keys)
