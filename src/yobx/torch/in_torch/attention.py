@@ -11,6 +11,7 @@ from yobx.torch.in_torch.composite import CompositeKernel
 from yobx.torch.in_torch.sizes import expression, hint, is_symbolic, of_one_batch
 
 torch: Any = lazy("torch")
+sym_or: Any = lazy("torch.fx.experimental.symbolic_shapes:sym_or")
 
 
 def attention_with_a_mask_of_its_own() -> Reproducer:
@@ -19,13 +20,17 @@ def attention_with_a_mask_of_its_own() -> Reproducer:
             return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
 
     dynamic = torch.export.Dim.DYNAMIC
-    masks = [(3, 1, 4, 4), (1, 1, 4, 4), (3, 1, 1, 4)]
+    masks = [(3, 1, 4, 4), (1, 1, 4, 4), (3, 1, 1, 4), (3, 1, 4, 1)]
     return Reproducer(
         Attention(),
         inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
         dynamic_shapes=dict(q={0: dynamic, 2: dynamic}, mask={0: dynamic, 2: dynamic, 3: dynamic}),
         accepts=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(*mask)) for mask in masks],
-        rejects=[dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(3, 1, 4, 5))],
+        rejects=[
+            dict(q=torch.randn(3, 2, 4, 8), mask=torch.randn(3, 1, 4, 5)),
+            dict(q=torch.randn(1, 2, 4, 8), mask=torch.randn(3, 1, 4, 4)),
+            dict(q=torch.randn(1, 2, 1, 8), mask=torch.randn(1, 1, 1, 4)),
+        ],
     )
 
 
@@ -34,6 +39,12 @@ def _fits(size: Any, target: Any) -> bool:
     if not is_symbolic(size):
         return not is_symbolic(target) or (size == 1 and target.node.has_hint())
     return bool(expression(size) == expression(target))
+
+
+def _sizes_of_scores(query: Any, key: Any, mask: Any) -> list[tuple[Any, Any]]:
+    """Every size of a mask with that of the scores, to which it is added: in place by eager, not by what is traced."""
+    torch._check(mask.ndim <= max(query.ndim, key.ndim), lambda: "The mask has more dimensions than the scores")
+    return list(zip(mask.shape, (*query.shape[:-1], key.shape[-2])[-mask.ndim :])) if query.ndim == key.ndim else []
 
 
 @patch(
@@ -54,12 +65,12 @@ def attention_mask(
 ) -> Any:
     query, key, value = of_one_batch(query, key, value)
     if attn_mask is not None:
-        # Eager adds the mask in place, and the kernel for traced tensors does not.
-        torch._check(attn_mask.ndim <= max(query.ndim, key.ndim), lambda: "The mask has more dimensions than the scores")
-    if attn_mask is not None and query.ndim == key.ndim:
-        pairs = list(zip(attn_mask.shape, (*query.shape[:-1], key.shape[-2])[-attn_mask.ndim :]))
+        pairs = _sizes_of_scores(query, key, attn_mask)
         if not all(_fits(size, target) for size, target in pairs):
             attn_mask = attn_mask.expand([size if _fits(size, target) else target for size, target in pairs])
+            if not _fits(*pairs[-1]):
+                # The kernel guards on whether the last stride is 1, not 0.
+                attn_mask = attn_mask.clone(memory_format=torch.contiguous_format)
     return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
 
 
@@ -74,6 +85,7 @@ def masked_attention_of_one_sequence() -> Reproducer:
         inputs=dict(q=torch.randn(1, 2, 5, 8), mask=torch.randn(1, 1, 5, 5)),
         dynamic_shapes=dict(q={0: dynamic}, mask={0: dynamic}),
         accepts=[dict(q=torch.randn(n, 2, 5, 8), mask=torch.randn(n, 1, 5, 5)) for n in (3, 1)],
+        rejects=[dict(q=torch.randn(3, 2, 5, 8), mask=torch.randn(2, 1, 5, 5))],
     )
 
 
@@ -103,5 +115,7 @@ def attention_of_one_sequence(
         bias = torch.zeros_like(attn_mask, dtype=query.dtype)
         attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)
     query, key, value = of_one_batch(query, key, value)
+    for size, target in _sizes_of_scores(query, key, attn_mask):
+        torch._check(sym_or(size == 1, size == target), lambda: "The mask is larger than the scores")
     attention = torch.ops.aten._scaled_dot_product_attention_math.default
     return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)[0]
