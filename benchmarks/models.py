@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchmarks import profiles
 from benchmarks.pairs import Figure, Sample, paired
 from yobx import autopatch
 from yobx.helpers import marks
@@ -87,9 +88,10 @@ def figures(pairs: int = 15) -> Iterator[Figure]:
             optimizer.step()
 
     for what, action in (("eager forward", forward), ("a training step", train)):
-        yield paired(
+        figure = paired(
             f"{what}, autopatch enabled", "ratio", 1.01, _timed(action, False), _timed(action, True), 3 * pairs
         )
+        yield figure.explained(partial(profiles.of_calls, _timed(action, True), 1))
 
     overall = Figure("export of 10 models that plain torch exports, patched", "ratio", 1.05)
     for module, sample in exported().values():
@@ -128,4 +130,4 @@ def marking(pairs: int) -> Figure:
                 marks.switch(before)
 
         _add(figure, partial(export, False), partial(export, True), pairs)
-    return figure
+    return figure.explained(partial(profiles.of_calls, partial(export, True), 1))

@@ -51,6 +51,13 @@ def test_ranges_compare_the_release(package, installed, requirement, fits):
         assert str(conflict) == f"meant for {requirement}, {installed} installed"
 
 
+@pytest.mark.parametrize("requirement", ["claimed 2.13", "claimed>=2.9;os_name=='nt'", "claimed>>2"])
+def test_what_is_no_range_is_an_error(package, requirement):
+    package("2.13.0")
+    with pytest.raises(ValueError, match="claimed|specifier"):
+        versions.conflict(requirement)
+
+
 def test_no_requirement_is_always_met():
     assert versions.conflict(None) is None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class VersionConflict(NamedTuple):
@@ -55,22 +56,30 @@ def release(version: str) -> str:
 
 
 @functools.cache
-def _satisfies(requirement: str, version: str) -> bool:
-    from packaging.requirements import Requirement
+def _parsed(requirement: str) -> tuple[str, Any]:
+    """The package and the versions that a requirement names; ``packaging.requirements`` takes 15 ms to be imported."""
+    from packaging.specifiers import SpecifierSet
 
-    return Requirement(requirement).specifier.contains(release(version))
+    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+    return name, SpecifierSet(requirement[len(name) :])
+
+
+@functools.cache
+def _satisfies(requirement: str, version: str) -> bool:
+    return bool(_parsed(requirement)[1].contains(release(version)))
 
 
 def conflict(requirement: str | None) -> VersionConflict | None:
     """What keeps a requirement such as ``torch>=2.9,<2.14`` from being met, or ``None``.
 
     Versions are compared by their release segment: ``2.13.0+cpu`` is 2.13.0 and ``2.16.0.dev1`` is 2.16.0.
+
+    Raises:
+        ValueError: the versions cannot be read (``packaging.specifiers.InvalidSpecifier``).
     """
     if requirement is None:
         return None
-    from packaging.requirements import Requirement
-
-    found = installed_version(Requirement(requirement).name)
+    found = installed_version(_parsed(requirement)[0])
     if found is not None and _satisfies(requirement, found):
         return None
     return VersionConflict(requirement, found)
