@@ -238,6 +238,30 @@ def test_image_of_tokens(sample):
     check(mixed, sample, [((n, m, 4),) for n, m in ((1, 2), (3, 12), (2, 4), (2, 5))], [(0, 1)])
 
 
+@pytest.mark.parametrize("sample", [((2, 30, 3), (2, 5, 3)), ((1, 5, 3), (1, 4, 3)), ((3, 3, 3), (3, 3, 3))], ids=str)
+def test_values_at_the_nearest_points(sample):
+    def interpolated(x, y):
+        distance, index = torch.cdist(x, y).topk(3, largest=False)
+        values = y[:, None].expand(-1, x.shape[1], -1, -1).gather(2, index[..., None].expand(-1, -1, -1, 3))
+        return (values * distance.neg().softmax(-1)[..., None]).sum(2)
+
+    sizes = ((3, 4, 3), (1, 1, 40), (2, 40, 3), (1, 30, 30), (2, 0, 4), (2, 5, 2))
+    others = [((n, i, 3), (n, j, 3)) for n, i, j in sizes]
+    check(interpolated, sample, others, [(0, 1), (0, 1)])
+
+
+@pytest.mark.parametrize("sample", [((1, 6, 3),), ((2, 1, 3),), ((2, 4, 3),)], ids=str)
+def test_states_carried_over_chunks_of_a_padded_sequence(sample):
+    def carried(x):
+        b, n, d = x.shape
+        chunks = functional.pad(x, (0, 0, 0, -n % 4)).view(b, -1, 4, d)
+        states = (chunks.mT @ chunks).cumsum(1)
+        states = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], 1)
+        return (chunks @ states).view(b, -1, d)[:, :n]
+
+    check(carried, sample, [((n, m, 3),) for n, m in ((1, 1), (3, 9), (2, 8), (1, 5))], [(0, 1)])
+
+
 def test_product_of_matrices_in_batches_is_refused():
     class Product(torch.nn.Module):
         def forward(self, x, y):

@@ -7,7 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_torch.sizes import is_symbolic
+from yobx.torch.in_torch.sizes import check_assumed, is_symbolic
 
 torch: Any = lazy("torch")
 proxy_tensor: Any = lazy("torch.fx.experimental.proxy_tensor")
@@ -39,7 +39,7 @@ def _loop(inputs: Any, states: Any, weights: Any, step: Any, reverse: bool) -> A
     The operator is called as it is: ``torch.while_loop`` has Dynamo find what the functions close over, and Dynamo makes sizes
     dynamic that differ from an earlier layer's.
     """
-    torch._check(inputs.size(0) > 0, lambda: "Expected sequence length to be larger than 0 in RNN")
+    check_assumed(inputs.size(0) > 0)
     inputs = inputs.flip(0) if reverse else inputs
     n = len(states)
 

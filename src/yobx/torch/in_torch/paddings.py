@@ -1,0 +1,46 @@
+"""Padding with what a tensor holds, which must be long enough for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yobx.helpers.lazy import lazy
+from yobx.helpers.patch_helper import patch
+from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import check_assumed, decomposed, is_symbolic
+
+torch: Any = lazy("torch")
+
+
+def reflected_image() -> Reproducer:
+    class Pad(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.pad(x, (1, 0, 1, 1), mode="reflect") * 2
+
+    return Reproducer(
+        Pad(),
+        inputs=dict(x=torch.randn(2, 3, 5, 6)),
+        dynamic_shapes=dict(x=dict.fromkeys((0, 2, 3), torch.export.Dim.DYNAMIC)),
+        accepts=[dict(x=torch.randn(b, 3, *size)) for b, size in ((3, (7, 2)), (1, (2, 9)), (2, (3, 2)))],
+        rejects=[dict(x=torch.randn(b, 3, *size)) for b, size in ((2, (1, 6)), (1, (5, 1)))],
+        export=decomposed,
+    )
+
+
+@patch(
+    "torch._decomp.decompositions:_reflection_pad",
+    family="torch",
+    name="reflection_pad",
+    versions="torch>=2.9",
+    around=True,
+    why="decomposed into an index, padding by 1 takes the size 1 that the operator rejects, as torch takes for granted that no size is 1; "
+    "the error becomes a guard",
+    obsolete="when torch guards on what it assumes of sizes",
+    reproducer=reflected_image,
+)
+def reflection_pad(original: Any, a: Any, padding: Any, **out: Any) -> Any:
+    for i, length in enumerate(padding):
+        size = a.shape[-1 - i // 2]
+        if is_symbolic(size) and not torch.compiler.is_dynamo_compiling():
+            check_assumed(size > length)
+    return original(a, padding, **out)
