@@ -50,10 +50,10 @@ LOOPS = {
 }
 # Those of 5.x that are no grouped product.
 LOOPS_LEFT = {
-    "dbrx": ("DbrxExperts.forward", (HIT_OF_DBRX,)),
-    "longcat_flash": ("LongcatFlashExperts.forward", (HIT, NONE)),
-    "nllb_moe": ("NllbMoeExperts.forward", (HIT, KEYED)),
-    "switch_transformers": ("SwitchTransformersExperts.forward", (HIT, KEYED)),
+    "dbrx": ("DbrxExperts.forward", (HIT_OF_DBRX,), "transformers>=5.0"),
+    "longcat_flash": ("LongcatFlashExperts.forward", (HIT, NONE), "transformers>=5.0,<5.25"),
+    "nllb_moe": ("NllbMoeExperts.forward", (HIT, KEYED), "transformers>=5.0"),
+    "switch_transformers": ("SwitchTransformersExperts.forward", (HIT, KEYED), "transformers>=5.0"),
 }
 # The layer that gives the experts their tokens, where they are not alone.
 AROUND = {
@@ -161,12 +161,12 @@ for _model, (_method, _passage) in LOOPS.items():
         f"experts_of_{_model}",
         "with transformers 5, whose experts are one grouped product",
     )
-for _model, (_method, _passages) in LOOPS_LEFT.items():
+for _model, (_method, _passages, _versions) in LOOPS_LEFT.items():
     _declare(
         _model,
         _method,
         _passages,
-        "transformers>=5.0",
+        _versions,
         f"experts_of_{_model}" + ("_v5" if _model in LOOPS else ""),
         "when the experts are one grouped product, as those of most models",
     )
