@@ -13,12 +13,17 @@ from yobx.helpers.reproducer import Reproducer
 torch: Any = lazy("torch")
 
 
-def mask_of_past_and_new(method: bool, name: str) -> Reproducer:
+COMPARISONS = {"tril": operator.le, "triu": operator.ge}
+
+
+def mask_of_past_and_new() -> Reproducer:
     class Mask(torch.nn.Module):
         def forward(self, new, past):
             n, m = new.shape[0], past.shape[0] + new.shape[0]
             ones = torch.ones(n, m)
-            return getattr(ones, name)(m - n) if method else getattr(torch, name)(ones, diagonal=m - n)
+            lower = torch.tril(ones, diagonal=m - n), ones.tril(m - n)
+            upper = torch.triu(ones, diagonal=m - n + 1), ones.bool().triu(m - n + 1)
+            return lower, upper
 
     def inputs(n: int, m: int) -> dict[str, Any]:
         return dict(new=torch.randn(n), past=torch.randn(m))
@@ -31,34 +36,27 @@ def mask_of_past_and_new(method: bool, name: str) -> Reproducer:
     )
 
 
-def _declared(target: str, name: str) -> Any:
-    method = target == "Tensor."
-    return patch(
-        f"torch:{target}{name}",
-        family="torch",
-        name=f"{'tensor_' if method else ''}{name}",
-        versions="torch>=2.9,<2.13",
-        around=True,
-        why="the operator takes the diagonal as a plain int, so sizes are fixed to the sample's",
-        obsolete="with torch 2.13, whose operator takes it as SymInt",
-        reproducer=partial(mask_of_past_and_new, method, name),
-    )
+@patch(
+    "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",
+    family="torch",
+    name="tril",
+    versions="torch>=2.9,<2.13",
+    around=True,
+    why="tril and triu take the diagonal as a plain int, so sizes are fixed to the sample's",
+    obsolete="with torch 2.13, whose operators take it as SymInt",
+    reproducer=mask_of_past_and_new,
+)
+def tril(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    name = getattr(func, "__name__", "")
+    if name in COMPARISONS and func in (getattr(torch, name), getattr(torch.Tensor, name)) and _by_sizes(*args, **kwargs):
+        return partial(_kept, COMPARISONS[name]), args, kwargs
+    return original(self, func, args, kwargs)
 
 
-@_declared("", "tril")
-@_declared("Tensor.", "tril")
-def tril(original: Any, input: Any, diagonal: Any = 0, **out: Any) -> Any:
-    return _kept(original, operator.le, input, diagonal, out)
+def _by_sizes(input: Any, diagonal: Any = 0, *, out: Any = None) -> bool:
+    return isinstance(diagonal, torch.SymInt) and out is None
 
 
-@_declared("", "triu")
-@_declared("Tensor.", "triu")
-def triu(original: Any, input: Any, diagonal: Any = 0, **out: Any) -> Any:
-    return _kept(original, operator.ge, input, diagonal, out)
-
-
-def _kept(original: Any, compare: Any, input: Any, diagonal: Any, out: Any) -> Any:
-    if not isinstance(diagonal, torch.SymInt) or out.get("out") is not None or torch.compiler.is_dynamo_compiling():
-        return original(input, diagonal, **out)
+def _kept(compare: Any, input: Any, diagonal: Any, out: Any = None) -> Any:
     rows, columns = (torch.arange(size, device=input.device) for size in input.shape[-2:])
     return torch.where(compare(columns, rows[:, None] + diagonal), input, torch.zeros((), dtype=input.dtype, device=input.device))
