@@ -82,5 +82,18 @@ def test_target_is_there_and_fits_on_the_installed_versions(patch):
         assert patch.state == "installed", patch.reason
 
 
+@pytest.mark.parametrize("torch", ["2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"])
+@pytest.mark.parametrize("transformers", ["4.57.6", "5.0.0", "5.24.0"])
+def test_no_two_patches_are_meant_for_one_place(monkeypatch, torch, transformers):
+    """The later one would run instead of the other, whose cause would go unmended."""
+    found = {"torch": torch, "transformers": transformers}
+    monkeypatch.setattr(versions, "installed_version", found.get)
+    of_place = {}
+    for patch in declared():
+        if in_range(patch):
+            of_place.setdefault(patch.place, []).append(patch.full_name)
+    assert not {place: names for place, names in of_place.items() if len(names) > 1}
+
+
 def test_nothing_is_active_outside():
     assert not autopatch.is_active()

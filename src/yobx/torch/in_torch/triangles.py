@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from functools import partial
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -11,9 +9,6 @@ from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
-
-
-COMPARISONS = {"tril": operator.le, "triu": operator.ge}
 
 
 def mask_of_past_and_new() -> Reproducer:
@@ -37,7 +32,7 @@ def mask_of_past_and_new() -> Reproducer:
 
 
 @patch(
-    "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",
+    "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler.__torch_function__",
     family="torch",
     name="tril",
     versions="torch>=2.9,<2.13",
@@ -46,17 +41,34 @@ def mask_of_past_and_new() -> Reproducer:
     obsolete="with torch 2.13, whose operators take it as SymInt",
     reproducer=mask_of_past_and_new,
 )
-def tril(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+def tril(original: Any, self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     name = getattr(func, "__name__", "")
-    if name in COMPARISONS and func in (getattr(torch, name), getattr(torch.Tensor, name)) and _by_sizes(*args, **kwargs):
-        return partial(_kept, COMPARISONS[name]), args, kwargs
-    return original(self, func, args, kwargs)
+    if (
+        name in KEPT
+        and func in (getattr(torch, name), getattr(torch.Tensor, name))
+        and _by_sizes(*args, **kwargs or {})
+    ):
+        func = KEPT[name]
+    return original(self, func, types, args, kwargs)
 
 
 def _by_sizes(input: Any, diagonal: Any = 0, *, out: Any = None) -> bool:
-    return isinstance(diagonal, torch.SymInt) and out is None
+    return isinstance(diagonal, torch.SymInt) and out is None and not torch.compiler.is_dynamo_compiling()
 
 
-def _kept(compare: Any, input: Any, diagonal: Any, out: Any = None) -> Any:
+def _lower(input: Any, diagonal: Any, out: None = None) -> Any:
+    rows, columns = _indices(input)
+    return torch.where(columns <= rows + diagonal, input, torch.zeros((), dtype=input.dtype, device=input.device))
+
+
+def _upper(input: Any, diagonal: Any, out: None = None) -> Any:
+    rows, columns = _indices(input)
+    return torch.where(columns >= rows + diagonal, input, torch.zeros((), dtype=input.dtype, device=input.device))
+
+
+def _indices(input: Any) -> tuple[Any, Any]:
     rows, columns = (torch.arange(size, device=input.device) for size in input.shape[-2:])
-    return torch.where(compare(columns, rows[:, None] + diagonal), input, torch.zeros((), dtype=input.dtype, device=input.device))
+    return rows[:, None], columns
+
+
+KEPT = {"tril": _lower, "triu": _upper}
