@@ -85,6 +85,7 @@ LAYOUTS = {
     "mean and add": lambda x: x.mean(1, keepdim=True) + x,
     "expand and join": lambda x: torch.cat([x[:, :1].expand(-1, x.shape[1], -1), x], 1),
     "causal mask": lambda x: torch.ones(x.shape[1], x.shape[1]).tril().expand(x.shape[0], -1, -1),
+    "mask of past and new": lambda x: torch.tril(torch.ones(x.shape), diagonal=x.shape[1] - x.shape[0]),
     "linspace": lambda x: x.sum(-1) * torch.linspace(0, 1, x.shape[1]),
     "arange": lambda x: x + torch.arange(x.shape[1], dtype=x.dtype)[:, None],
     "last row": lambda x: x[:, -1],

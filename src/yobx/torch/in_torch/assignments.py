@@ -84,20 +84,9 @@ def _is_view(index: Any) -> bool:
     )
 
 
-@patch(
-    "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",
-    family="torch",
-    name="assigned_part",
-    versions="torch>=2.9,<2.13",
-    around=True,
-    why="an assignment to a part of a tensor compares sizes in C++ and guards; copy_ into that part is the same, and does not",
-    see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="with torch 2.13, which expands what is assigned without asking",
-    reproducer=_written(lambda z, y: z.__setitem__(slice(None), y)),
-)
-def assigned_part(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    if func is torch.Tensor.__setitem__ and not kwargs:
-        tensor, index, value = args
-        if isinstance(value, torch.Tensor) and _is_view(index) and _undecided(value, tensor):
-            return _assign, args, kwargs
-    return original(self, func, args, kwargs)
+def assigned(func: Any, args: Any, kwargs: Any) -> Any:
+    """What writes a value into a part of a tensor without comparing sizes, as C++ does; ``None`` for other calls."""
+    if func is not torch.Tensor.__setitem__ or kwargs:
+        return None
+    tensor, index, value = args
+    return _assign if isinstance(value, torch.Tensor) and _is_view(index) and _undecided(value, tensor) else None
