@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import re
-import textwrap
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from yobx.autopatch import activation, control, families, imports, occupants, versions
 from yobx.autopatch.notices import PatchError
 from yobx.autopatch.patches import INSTALLED, PENDING, Patch
+from yobx.helpers import diffs
 from yobx.helpers.patch_details import PatchDetails
-from yobx.helpers.sources import from_def, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -212,43 +208,7 @@ class PatchInfo:
 
     def make_diff(self) -> str:
         """A unified diff from the original to the replacement, from the text of the functions that stand there."""
-        return "\n".join("\n".join(info._own_diff()) for info in reversed(self.with_dependencies()))
-
-    def _own_diff(self) -> list[str]:
-        if self.core.effect:
-            return [
-                f"+++ {self.name}: run once when {self.core.module} is loaded",
-                *(source_of(self.patch) or []),
-            ]
-        if not self.core.loaded():
-            # The text of a function that is not loaded is not known; an optional package may not be there at all.
-            with suppress(ImportError):
-                importlib.import_module(self.core.module)
-        original = self.original
-        title = (f"{self.target} (original)", f"{self.family}:{self.name} (replacement)")
-        if original is None:
-            return [
-                f"--- {title[0]}",
-                f"+++ {title[1]}",
-                f"no original to show: it is not in {self.core.module} as it is installed here",
-            ]
-        old, new = source_of(original), self._new_source(original)
-        if old is None or new is None:
-            which = "original" if old is None else "replacement"
-            shown = [f"+{line}" for line in from_def(new or [])]
-            return [f"--- {title[0]}", f"+++ {title[1]}", f"no source to show: the {which} has none", *shown]
-        return list(difflib.unified_diff(from_def(old), from_def(new), *title, lineterm=""))
-
-    def _new_source(self, original: Any) -> list[str] | None:
-        """The text that runs instead of the original, be it the replacement's or what the replacement makes of it."""
-        write = getattr(self.patch, "new_source", None)
-        # An original of other versions than it is for need not have the passages that it replaces.
-        if write is None or source_of(original) is None or versions.conflict(self.versions) is not None:
-            return source_of(self.patch)
-        lines = write(original).splitlines()
-        for helper in getattr(self.patch, "helpers", ()):
-            lines += ["", "", *(source_of(helper) or [])]
-        return lines
+        return "\n".join("\n".join(diffs.lines_of(info)) for info in reversed(self.with_dependencies()))
 
     def format_diff(self, format: str = "raw") -> str:
         """The diff as plain text (``"raw"``), or as a reStructuredText section with an anchor (``"rst"``).
@@ -259,26 +219,7 @@ class PatchInfo:
         if format == "raw":
             return self.make_diff()
         if format == "rst":
-            title = f"{self.family}: {self.name}"
-            facts = [
-                self.why,
-                f"See {self.see}." if self.see else "",
-                f"Obsolete {self.obsolete}." if self.obsolete else "",
-            ]
-            return "\n".join(
-                [
-                    f".. _{self.refid}:",
-                    "",
-                    title,
-                    "=" * len(title),
-                    "",
-                    *(line for fact in facts if fact for line in (_escaped(fact), "")),
-                    ".. code-block:: diff",
-                    "",
-                    textwrap.indent(self.make_diff(), "    "),
-                    "",
-                ]
-            )
+            return diffs.section(self)
         raise ValueError(f"format is {format!r}; it is one of 'raw', 'rst'")
 
     def data(self) -> dict[str, Any]:
@@ -307,11 +248,6 @@ class PatchInfo:
 
     def __repr__(self) -> str:
         return f"<PatchInfo {self.family}:{self.name} of {self.target}, {self.state}>"
-
-
-def _escaped(text: str) -> str:
-    """A sentence without meaning for reStructuredText: ``**kwargs`` would begin a strong emphasis."""
-    return re.sub(r"([*`|\\]|\b_)", r"\\\1", text)
 
 
 def _plain_name(function: Any) -> str:
