@@ -230,6 +230,16 @@ def test_image_that_shrinks_to_one_pixel(sample):
     check(tokens, sample, [((n, 3, h, w),) for n, h, w in ((1, 4, 4), (2, 1, 8), (3, 8, 2), (1, 33, 5))], [(0, 2, 3)])
 
 
+@pytest.mark.parametrize("pool", ["avg_pool2d", "max_pool2d"])
+@pytest.mark.parametrize("sample", [((2, 3, 5, 6),), ((1, 3, 1, 1),), ((3, 3, 4, 4),)], ids=str)
+def test_last_window_of_an_odd_image_begins_in_the_padding(pool, sample):
+    def pooled(x):
+        reduced = getattr(functional, pool)(x, 2, stride=2, padding=1, ceil_mode=True)
+        return reduced.flatten(2) - reduced.mean((2, 3))[..., None]
+
+    check(pooled, sample, [((n, 3, h, w),) for n, h, w in ((1, 2, 2), (2, 1, 7), (3, 8, 3))], [(0, 2, 3)])
+
+
 @pytest.mark.parametrize("sample", [((2, 8, 4),), ((3, 2, 4),)], ids=str)
 def test_image_of_tokens(sample):
     def mixed(x):
