@@ -51,7 +51,12 @@ def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> A
         return original(equation, tensors, path=path)
     sizes: dict[str, Any] = {}
     for label, tensor in zip(labels, tensors):
+        own: dict[str, Any] = {}
         for name, size in zip(label, tensor.shape):
+            if name in own:
+                # A diagonal is taken of a square: what is repeated within one tensor does not broadcast.
+                torch._check(own[name] == size, functools.partial(_no_square, name, own[name], size))
+            own[name] = size
             sizes[name] = broadcast_size(sizes.get(name, 1), size)
     undecided = {name for name, size in sizes.items() if is_symbolic(size) and has_broadcast(size.node.expr)}
     if undecided:
@@ -60,6 +65,10 @@ def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> A
             for label, tensor in zip(labels, tensors)
         ]
     return original(equation, tensors, path=path)
+
+
+def _no_square(label: str, a: Any, b: Any) -> str:
+    return f"einsum(): subscript {label} is repeated for one operand but the sizes don't match, {b} != {a}"
 
 
 def _without_ellipsis(label: str, ndim: int) -> str:
