@@ -39,10 +39,12 @@ def blocks_of_an_image() -> Reproducer:
     reproducer=blocks_of_an_image,
 )
 def im2col(original: Any, input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any, **out: Any) -> Any:
+    # First, for the errors that it raises.
+    blocks = original(input, kernel_size, dilation, padding, stride, **out)
     if not torch.compiler.is_dynamo_compiling():
         for length, kernel, step, pad in zip(input.shape[-2:], kernel_size, dilation, padding):
             check_assumed(length + 2 * pad > step * (kernel - 1))
-    return original(input, kernel_size, dilation, padding, stride, **out)
+    return blocks
 
 
 def classes_of_pixels() -> Reproducer:
