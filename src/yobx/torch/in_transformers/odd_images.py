@@ -55,6 +55,11 @@ def padded(original, self, *args, **kwargs):
     return torch.nn.functional.pad(states, missing)
 
 
+def of_any_size(self: Any, hidden_states: Any, input_dimensions: Any, *args: Any, **kwargs: Any) -> bool:
+    """Whether a layer is called for an image of any size."""
+    return not all(isinstance(size, int) for size in input_dimensions)
+
+
 def some_padding(right: Any, bottom: Any) -> bool:
     """Whether there may be padding."""
     return not (isinstance(right, int) and isinstance(bottom, int)) or right > 0 or bottom > 0
@@ -83,4 +88,4 @@ for _model_type, _module, _prefix in MODELS:
         why="whether windows were padded is asked in Python, only to cut the padding off",
         obsolete="when the model cuts off what may be no padding",
         reproducer=partial(images_of_odd_sizes, _model_type),
-    )(rewriting("forward", IS_THERE_PADDING, helpers=(some_padding,)))
+    )(rewriting("forward", IS_THERE_PADDING, helpers=(some_padding,), when=of_any_size))
