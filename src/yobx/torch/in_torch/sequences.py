@@ -35,12 +35,12 @@ def sequences_of_two_lengths() -> Reproducer:
     "torch:ops.aten.pad_sequence.default",
     family="torch",
     name="pad_sequence",
-    versions="torch>=2.9",
+    versions="torch>=2.9,<2.15",
     slots=lambda: [CompositeKernel(torch.ops.aten.pad_sequence.default)],
     around=True,
     why="which of the sequences is the longest is asked with a guard, and a decomposed program is for the sample's answer",
     see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="when pad_sequence in ATen takes the largest length without guarding",
+    obsolete="with torch 2.15, which pads in Python, and takes the largest length without guarding",
     reproducer=sequences_of_two_lengths,
 )
 def pad_sequence(
