@@ -55,7 +55,7 @@ def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> A
         for name, size in zip(label, tensor.shape):
             if name in own:
                 # A diagonal is taken of a square: what is repeated within one tensor does not broadcast.
-                torch._check(own[name] == size, functools.partial(_no_square, name, own[name], size))
+                torch._check(own[name] == size, lambda: f"einsum(): subscript {name} is repeated, but {size} != {own[name]}")
             own[name] = size
             sizes[name] = broadcast_size(sizes.get(name, 1), size)
     undecided = {name for name, size in sizes.items() if is_symbolic(size) and has_broadcast(size.node.expr)}
@@ -65,10 +65,6 @@ def einsum(original: Any, equation: str, tensors: Any, *, path: Any = None) -> A
             for label, tensor in zip(labels, tensors)
         ]
     return original(equation, tensors, path=path)
-
-
-def _no_square(label: str, a: Any, b: Any) -> str:
-    return f"einsum(): subscript {label} is repeated for one operand but the sizes don't match, {b} != {a}"
 
 
 def _without_ellipsis(label: str, ndim: int) -> str:

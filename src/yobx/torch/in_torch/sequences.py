@@ -46,8 +46,8 @@ def sequences_of_two_lengths() -> Reproducer:
 def pad_sequence(
     original: Any, sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Any:
-    lengths = [sequence.shape[0] if sequence.ndim else 1 for sequence in sequences]
-    if not any(map(is_symbolic, lengths)) or any(sequence.ndim == 0 for sequence in sequences):
+    lengths = [size for sequence in sequences for size in sequence.shape[:1]]
+    if len(lengths) < len(sequences) or not any(map(is_symbolic, lengths)):
         return original(sequences, batch_first, padding_value, padding_side)
     first = sequences[0]
     longest = functools.reduce(torch.sym_max, lengths)

@@ -14,14 +14,9 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_transformers.chunks import up_to_whole_chunks
-from yobx.torch.in_transformers.rewriting import Passage, called, rewriting
+from yobx.torch.in_transformers.rewriting import Passage, called, rewriting, some_padding
 
 torch: Any = lazy("torch")
-
-
-def some_padding(padding_len: Any) -> bool:
-    """Whether there may be padding."""
-    return not isinstance(padding_len, int) or padding_len > 0
 
 
 def some_global(is_index_global_attn: Any, output_attentions: bool) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
-from yobx.torch.in_transformers.rewriting import Passage, rewriting
+from yobx.torch.in_transformers.chunks import up_to_whole_chunks
+from yobx.torch.in_transformers.rewriting import Passage, of_any_length, rewriting, some_padding
 
 torch: Any = lazy("torch")
 
@@ -22,7 +23,7 @@ MODELS = [
 ]
 # These embed patches of patches where the others merge them, and have no windows.
 WITHOUT_WINDOWS = ("focalnet",)
-IS_THERE_PADDING = Passage(r"pad_values\[3\] > 0 or pad_values\[5\] > 0", "some_padding(pad_values[3], pad_values[5])")
+IS_THERE_PADDING = Passage(r"pad_values\[3\] > 0 or pad_values\[5\] > 0", "some_padding(pad_values[3]) or some_padding(pad_values[5])")
 
 
 def images_of_odd_sizes(model_type: str) -> Reproducer:
@@ -49,20 +50,11 @@ def padded(original, self, *args, **kwargs):
     if kwargs or all(isinstance(size, int) for size in args[1:]):
         return original(self, *args, **kwargs)
     states, height, width = args
-    patch_size = getattr(self, "patch_size", None)
-    # Patches are merged two by two, in states whose last dimension is the channels'.
-    missing = (0, 0, 0, width % 2, 0, height % 2) if patch_size is None else (0, -width % patch_size[1], 0, -height % patch_size[0])
-    return torch.nn.functional.pad(states, missing)
-
-
-def of_any_size(self: Any, hidden_states: Any, input_dimensions: Any, *args: Any, **kwargs: Any) -> bool:
-    """Whether a layer is called for an image of any size."""
-    return not all(isinstance(size, int) for size in input_dimensions)
-
-
-def some_padding(right: Any, bottom: Any) -> bool:
-    """Whether there may be padding."""
-    return not (isinstance(right, int) and isinstance(bottom, int)) or right > 0 or bottom > 0
+    embeds = hasattr(self, "patch_size")
+    rows, columns = self.patch_size if embeds else (2, 2)
+    missing = (0, up_to_whole_chunks(width, columns), 0, up_to_whole_chunks(height, rows))
+    # Patches are merged in states whose last dimension is the channels'.
+    return torch.nn.functional.pad(states, missing if embeds else (0, 0, *missing))
 
 
 for _model_type, _module, _prefix in MODELS:
@@ -88,4 +80,4 @@ for _model_type, _module, _prefix in MODELS:
         why="whether windows were padded is asked in Python, only to cut the padding off",
         obsolete="when the model cuts off what may be no padding",
         reproducer=partial(images_of_odd_sizes, _model_type),
-    )(rewriting("forward", IS_THERE_PADDING, helpers=(some_padding,), when=of_any_size))
+    )(rewriting("forward", IS_THERE_PADDING, helpers=(some_padding,), when=of_any_length))

@@ -75,6 +75,11 @@ def of_any_length(*args: Any, **kwargs: Any) -> bool:
     return any(not isinstance(size, int) for size in states.shape[1:])
 
 
+def some_padding(padding_len: Any) -> bool:
+    """Whether there may be padding."""
+    return not isinstance(padding_len, int) or padding_len > 0
+
+
 def called(passages: tuple[Passage, ...], functions: tuple[Callable[..., Any], ...]) -> tuple[Callable[..., Any], ...]:
     """Those of some functions that passages call: the helpers of their rewriting."""
     return tuple(function for function in functions if any(f"{function.__name__}(" in text for _, text, _ in passages))
