@@ -1,4 +1,4 @@
-"""Composite kernels of attention: masks and batches whose sizes are undecided."""
+"""Composite kernels of attention: masks, batches, lengths and widths whose sizes are undecided."""
 
 from __future__ import annotations
 
@@ -47,6 +47,29 @@ def _sizes_of_scores(query: Any, key: Any, mask: Any) -> list[tuple[Any, Any]]:
     return list(zip(mask.shape, (*query.shape[:-1], key.shape[-2])[-mask.ndim :])) if query.ndim == key.ndim else []
 
 
+def _choice_is_undecided(query: Any, key: Any, value: Any) -> bool:
+    """Whether the kernel's choice among algorithms depends on what a program is run with.
+
+    It asks whether sequences are empty, which is unknown of one whose length comes from data, and whether values are
+    as wide as queries.
+    """
+    if any(is_symbolic(size) and not size.node.has_hint() for size in (*query.shape[-2:], key.shape[-2])):
+        return True
+    widths = query.shape[-1], value.shape[-1]
+    return any(map(is_symbolic, widths)) and bool(expression(widths[0]) != expression(widths[1]))
+
+
+def _without_choice(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
+) -> Any:
+    """The algorithm that takes every size, which eager uses too where no other one fits."""
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        bias = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)
+    attention = torch.ops.aten._scaled_dot_product_attention_math.default
+    return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)[0]
+
+
 @patch(
     "torch:ops.aten.scaled_dot_product_attention.default",
     family="torch",
@@ -71,7 +94,8 @@ def attention_mask(
             if not _fits(*pairs[-1]):
                 # The kernel guards on whether the last stride is 1, not 0.
                 attn_mask = attn_mask.clone(memory_format=torch.contiguous_format)
-    return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+    attention = _without_choice if _choice_is_undecided(query, key, value) else original
+    return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)
 
 
 def masked_attention_of_one_sequence() -> Reproducer:
@@ -111,11 +135,7 @@ def attention_of_one_sequence(
             while query.ndim >= attn_mask.ndim > 2 and not is_symbolic(attn_mask.shape[0]) and attn_mask.shape[0] == 1:
                 attn_mask = attn_mask.squeeze(0)
         return attention_mask(original, query, key, value, attn_mask, dropout_p, *args, **kwargs)
-    if attn_mask.dtype is torch.bool:
-        bias = torch.zeros_like(attn_mask, dtype=query.dtype)
-        attn_mask = bias.masked_fill(attn_mask.logical_not(), -torch.inf)
     query, key, value = of_one_batch(query, key, value)
     for size, target in _sizes_of_scores(query, key, attn_mask):
         torch._check(sym_or(size == 1, size == target), lambda: "The mask is larger than the scores")
-    attention = torch.ops.aten._scaled_dot_product_attention_math.default
-    return attention(query, key, value, attn_mask, dropout_p, *args, **kwargs)[0]
+    return _without_choice(query, key, value, attn_mask, dropout_p, *args, **kwargs)
