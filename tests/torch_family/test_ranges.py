@@ -112,3 +112,19 @@ def test_what_is_not_declared_is_static():
     for x, y in [((3, 5), (1, 5)), ((2, 5), (2, 5)), ((1, 5), (1, 5))]:
         with pytest.raises((AssertionError, RuntimeError)):
             program(torch.randn(x), torch.randn(y))
+
+
+def test_a_size_from_data_is_not_bounded_by_what_is_assumed_of_others():
+    class Counts(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.bincount(x, minlength=y.shape[0])
+
+    with apply_patches_for_model(patch_torch=True):
+        program = torch.export.export(
+            Counts(),
+            (torch.zeros(5, dtype=torch.int64), torch.randn(3)),
+            dynamic_shapes=({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC}),
+        ).module()
+    for rows, classes in [(4, 1), (1, 1), (3, 0), (2, 7)]:
+        x, y = torch.zeros(rows, dtype=torch.int64), torch.randn(classes)
+        assert torch.equal(program(x, y), Counts()(x, y))

@@ -9,6 +9,8 @@ from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 
 torch: Any = lazy("torch")
+symbol_is_type: Any = lazy("torch.utils._sympy.symbol:symbol_is_type")
+SymT: Any = lazy("torch.utils._sympy.symbol:SymT")
 Max: Any = lazy("torch.utils._sympy.functions:Max")
 
 # Where no least size is declared. The program is let down to 0 in the end, but for what was derived from it.
@@ -50,7 +52,8 @@ def a_sum_of_sizes_within_a_third() -> Reproducer:
 )
 def refine_ranges(original, self, expr):
     symbols = self.simplify(expr).free_symbols
-    if len(symbols) > 1 and all(_has_assumed_range(self, symbol) for symbol in symbols):
+    of_inputs = [symbol for symbol in symbols if not symbol_is_type(symbol, SymT.UNBACKED_INT)]
+    if len(symbols) > 1 and of_inputs and all(_has_assumed_range(self, symbol) for symbol in of_inputs):
         # The guard stays; only the bounds that follow from it are not drawn
         return None
     return original(self, expr)

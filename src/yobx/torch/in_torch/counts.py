@@ -84,6 +84,30 @@ def blackman_window(original: Any, window_length: Any, periodic: bool = True, **
     return _cosines(window_length, periodic, (0.42, 0.5, 0.08), _dtype(kwargs))
 
 
+def _from_side_to_side(length: Any, periodic: bool, kwargs: dict[str, Any]) -> Any:
+    """From -1 at the first element to 1 at the last, or at the one after it; a window of one element has its middle."""
+    place = torch.arange(length, **kwargs) * (2 / torch.sym_max(length if periodic else length - 1, 1)) - 1
+    return torch.where(torch.full((), length > 1, dtype=torch.bool, device=place.device), place, 0.0)
+
+
+@_declared("torch:bartlett_window", lambda x: x * torch.bartlett_window(x.shape[1]))
+def bartlett_window(original: Any, window_length: Any, periodic: bool = True, **kwargs: Any) -> Any:
+    if not isinstance(window_length, torch.SymInt) or kwargs.get("out") is not None:
+        return original(window_length, periodic, **kwargs)
+    return 1 - _from_side_to_side(window_length, periodic, _dtype(kwargs)).abs()
+
+
+@_declared("torch:kaiser_window", lambda x: x * torch.kaiser_window(x.shape[1], False))
+def kaiser_window(original: Any, window_length: Any, *args: Any, **kwargs: Any) -> Any:
+    named = kwargs.keys() & {"periodic", "beta"}
+    if not isinstance(window_length, torch.SymInt) or kwargs.get("out") is not None or named:
+        return original(window_length, *args, **kwargs)
+    defaults: tuple[Any, ...] = (True, 12.0)
+    periodic, beta = args + defaults[len(args) :]
+    place = _from_side_to_side(window_length, periodic, _dtype(kwargs))
+    return torch.i0(beta * (1 - place.square()).clamp(min=0).sqrt()) / torch.i0(torch.full_like(place, beta))
+
+
 @_declared("torch.fft:fftfreq", lambda x: x * torch.fft.fftfreq(x.shape[1], 0.1))
 def fftfreq(original: Any, n: Any, d: float = 1.0, **kwargs: Any) -> Any:
     if not isinstance(n, torch.SymInt) or kwargs.get("out") is not None:
@@ -129,6 +153,16 @@ def triu_indices(original: Any, row: Any, col: Any, offset: int = 0, **kwargs: A
     if not isinstance(row, torch.SymInt) and not isinstance(col, torch.SymInt):
         return original(row, col, offset, **kwargs)
     return _indices("triu", row, col, offset, kwargs)
+
+
+@_declared("torch:vander", lambda x: torch.vander(x[0], increasing=True))
+def vander(original: Any, x: Any, N: Any = None, increasing: bool = False) -> Any:
+    count = x.shape[0] if N is None and x.ndim == 1 else N
+    if not isinstance(count, torch.SymInt) or x.ndim != 1:
+        return original(x, N, increasing)
+    column = x.unsqueeze(1)
+    powers = torch.cat([torch.ones_like(column), column.expand(-1, count)], 1)[:, :count].cumprod(1)
+    return powers if increasing else powers.flip(1)
 
 
 @_declared("torch:as_tensor", lambda x: torch.as_tensor(x.shape) * x.sum())

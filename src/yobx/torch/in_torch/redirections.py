@@ -1,4 +1,4 @@
-"""Calls of torch functions that an export redirects to others, which torch up to 2.12 lets through to C++."""
+"""Calls of torch functions that an export redirects to others, and that torch lets through to C++."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
 from yobx.torch.in_torch.assignments import assigned
+from yobx.torch.in_torch.diagonals import shifted
 from yobx.torch.in_torch.triangles import kept
 
 torch: Any = lazy("torch")
@@ -22,7 +23,7 @@ def masks_of_past_and_new_and_a_part_written() -> Reproducer:
             upper = torch.triu(ones, diagonal=m - n + 1), ones.bool().triu(m - n + 1)
             written = new.clone()
             written[:] = bias
-            return lower, upper, written
+            return lower, upper, written, ones.diagonal(m - n)
 
     def inputs(n: int, m: int, b: int) -> dict[str, Any]:
         return dict(new=torch.randn(n), past=torch.randn(m), bias=torch.randn(b))
@@ -43,11 +44,45 @@ def masks_of_past_and_new_and_a_part_written() -> Reproducer:
     versions="torch>=2.9,<2.13",
     around=True,
     why="an assignment to a part of a tensor compares sizes in C++ and guards, where copy_ into that part does not; tril and triu take "
-    "the diagonal as a plain int, so sizes are fixed to the sample's, where a comparison of indices keeps them",
+    "the diagonal as a plain int, as diagonal and diag do, so sizes are fixed to the sample's, where other calls keep them",
     see="https://github.com/pytorch/pytorch/issues/176349",
     obsolete="with torch 2.13, which expands what is assigned without asking, and takes the diagonal as SymInt",
     reproducer=masks_of_past_and_new_and_a_part_written,
 )
 def redirected_calls(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    function = assigned(func, args, kwargs) or kept(func, args, kwargs)
+    function = assigned(func, args, kwargs) or kept(func, args, kwargs) or shifted(func, args, kwargs)
+    return (function, args, kwargs) if function is not None else original(self, func, args, kwargs)
+
+
+def diagonals_of_past_and_new() -> Reproducer:
+    class Diagonals(torch.nn.Module):
+        def forward(self, new, past):
+            n, m = new.shape[0], past.shape[0]
+            scores = new[:, None] * past
+            return scores.diagonal(m - n), torch.diag(scores, diagonal=n - m), torch.diag_embed(scores, m - n)
+
+    def inputs(n: int, m: int) -> dict[str, Any]:
+        return dict(new=torch.randn(n), past=torch.randn(m))
+
+    return Reproducer(
+        Diagonals(),
+        inputs=inputs(3, 5),
+        dynamic_shapes={name: {0: torch.export.Dim.DYNAMIC} for name in ("new", "past")},
+        accepts=[inputs(*sizes) for sizes in ((4, 7), (7, 4), (1, 3), (2, 1), (4, 4), (0, 4), (1, 1))],
+    )
+
+
+@patch(
+    "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",
+    family="torch",
+    name="diagonals",
+    versions="torch>=2.13",
+    around=True,
+    why="diagonal, diag and diag_embed take their offset as a plain int, so sizes are fixed to the sample's, where slices keep them",
+    see="https://github.com/pytorch/pytorch/issues/176349",
+    obsolete="when the operators take the offset as SymInt",
+    reproducer=diagonals_of_past_and_new,
+)
+def diagonals(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    function = shifted(func, args, kwargs)
     return (function, args, kwargs) if function is not None else original(self, func, args, kwargs)
