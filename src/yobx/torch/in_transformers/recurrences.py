@@ -1,4 +1,4 @@
-"""Linear recurrences written as Python loops over tokens or blocks of them: RecurrentGemma and MiniMax.
+"""Linear recurrences written as Python loops over tokens or blocks of them: RecurrentGemma, MiniMax and RWKV.
 
 As in ``state_space``, the operator ``scan`` takes the place of a loop that runs as often as the sample is long.
 """
@@ -63,6 +63,24 @@ def tokens(query, key, value, ratio, state):
     return output.squeeze(3), state
 
 
+def averages(time_decay, time_first, key, value, *states):
+    """The original's loop over tokens: weighted averages of the values so far, and the last three states."""
+
+    def step(num_state, den_state, max_state, current_key, current_value, time_decay, time_first):
+        max_for_output = torch.maximum(max_state, current_key + time_first)
+        e1 = torch.exp(max_state - max_for_output)
+        e2 = torch.exp(current_key + time_first - max_for_output)
+        output = (e1 * num_state + e2 * current_value) / (e1 * den_state + e2)
+        max_for_state = torch.maximum(max_state + time_decay, current_key)
+        e1 = torch.exp(max_state + time_decay - max_for_state)
+        e2 = torch.exp(current_key - max_for_state)
+        return [e1 * num_state + e2 * current_value, e1 * den_state + e2, max_for_state, output]
+
+    xs = [key.float().movedim(1, 0), value.movedim(1, 0)]
+    *states, output = scan_op(step, list(states), xs, (time_decay, time_first))
+    return output.movedim(0, 1).to(key.dtype), *states
+
+
 STATES = "query_states, key_states, value_states"
 LOOP = r"attn_output = \[\]\n +for i in range\(%s\):\n(?:.*\n)*?(?=\n +%s)"
 BLOCKS = Passage(
@@ -79,6 +97,11 @@ GATED = Passage(
     r"contextualized_states = torch\.zeros_like\(hidden_states\)\n +for t in (?:.*\n)*?(?=\n +return)",
     "contextualized_states, recurrent_states = gated(\n"
     "                recurrent_gate, hidden_states, recurrent_states, acc_dtype)\n",
+)
+AVERAGES = Passage(
+    r"for current_index in range\(seq_length\):\n(?:.*\n)*?(?=\n    if return_state)",
+    "output, num_state, den_state, max_state = averages(\n"
+    "        time_decay, time_first, key, value, num_state, den_state, max_state)\n",
 )
 
 
@@ -170,3 +193,43 @@ patch(
     obsolete="when the model takes scan while it is exported",
     reproducer=a_recurrence_of_any_length,
 )(rewriting("rnn_scan", ONE_TOKEN, GATED, helpers=(gated,), when=of_any_length))
+
+
+def keys_of_any_length(time_decay: Any, time_first: Any, key: Any, *args: Any, **kwargs: Any) -> bool:
+    return of_any_length(key)
+
+
+def averages_of_any_length() -> Reproducer:
+    """The attention of RWKV alone, of one token and of several, and of tokens after some others."""
+    from transformers.models.rwkv import modeling_rwkv
+
+    class Averages(torch.nn.Module):
+        def forward(self, x, y, weights):
+            attention = modeling_rwkv.rwkv_linear_attention_cpu
+            first, state = attention(*weights, x, x.sin(), return_state=True)
+            return first, *attention(*weights, y, y.sin(), state)
+
+    dynamic = torch.export.Dim.DYNAMIC
+
+    def inputs(batch, first, second):
+        return dict(x=torch.randn(batch, first, 4), y=torch.randn(batch, second, 4), weights=torch.randn(2, 4))
+
+    return Reproducer(
+        Averages(),
+        inputs=inputs(2, 6, 3),
+        dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, y={0: dynamic, 1: dynamic}, weights={}),
+        accepts=[inputs(3, 4, 1), inputs(1, 1, 7)],
+    )
+
+
+patch(
+    "transformers.models.rwkv.modeling_rwkv:rwkv_linear_attention_cpu",
+    family="transformers",
+    name="averages_of_rwkv",
+    around=True,
+    versions="transformers>=4.50",
+    why="the loop over the sequence runs as often as the sample is long",
+    see="https://github.com/pytorch/pytorch/issues/126339",
+    obsolete="when the model takes scan while it is exported",
+    reproducer=averages_of_any_length,
+)(rewriting("averages_of_rwkv", AVERAGES, helpers=(averages,), when=keys_of_any_length))
