@@ -10,6 +10,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.sizes import check_assumed
 from yobx.torch.in_transformers.chunks import along_chunks, up_to_whole_chunks
 from yobx.torch.in_transformers.rewriting import Passage, of_any_length, rewriting
 
@@ -63,8 +64,13 @@ def tokens(query, key, value, ratio, state):
     return output.squeeze(3), state
 
 
-def averages(time_decay, time_first, key, value, *states):
-    """The original's loop over tokens: weighted averages of the values so far, and the last three states."""
+def averages(after, time_decay, time_first, key, value, *states):
+    """The original's loop over tokens: weighted averages of the values so far, and the last three states.
+
+    After others, a single token is mixed with the last one by other code of the model, which the program does not have.
+    """
+    if after is not None:
+        check_assumed(key.shape[1] != 1)
 
     def step(num_state, den_state, max_state, current_key, current_value, time_decay, time_first):
         max_for_output = torch.maximum(max_state, current_key + time_first)
@@ -101,7 +107,7 @@ GATED = Passage(
 AVERAGES = Passage(
     r"for current_index in range\(seq_length\):\n(?:.*\n)*?(?=\n    if return_state)",
     "output, num_state, den_state, max_state = averages(\n"
-    "        time_decay, time_first, key, value, num_state, den_state, max_state)\n",
+    "        state, time_decay, time_first, key, value, num_state, den_state, max_state)\n",
 )
 
 
@@ -218,7 +224,7 @@ def averages_of_any_length() -> Reproducer:
         Averages(),
         inputs=inputs(2, 6, 3),
         dynamic_shapes=dict(x={0: dynamic, 1: dynamic}, y={0: dynamic, 1: dynamic}, weights={}),
-        accepts=[inputs(3, 4, 1), inputs(1, 1, 7)],
+        accepts=[inputs(3, 4, 2), inputs(1, 1, 7)],
     )
 
 
