@@ -99,12 +99,13 @@ def bartlett_window(original: Any, window_length: Any, periodic: bool = True, **
 
 @_declared("torch:kaiser_window", lambda x: x * torch.kaiser_window(x.shape[1], False))
 def kaiser_window(original: Any, window_length: Any, *args: Any, **kwargs: Any) -> Any:
-    named = kwargs.keys() & {"periodic", "beta"}
-    if not isinstance(window_length, torch.SymInt) or kwargs.get("out") is not None or named:
+    # No overload has a beta alone.
+    refused = "beta" in kwargs and not args and "periodic" not in kwargs
+    if not isinstance(window_length, torch.SymInt) or kwargs.get("out") is not None or refused:
         return original(window_length, *args, **kwargs)
-    defaults: tuple[Any, ...] = (True, 12.0)
-    periodic, beta = args + defaults[len(args) :]
-    place = _from_side_to_side(window_length, periodic, _dtype(kwargs))
+    options = dict(zip(("periodic", "beta"), args), **kwargs)
+    periodic, beta = options.pop("periodic", True), options.pop("beta", 12.0)
+    place = _from_side_to_side(window_length, periodic, _dtype(options))
     return torch.i0(beta * (1 - place.square()).clamp(min=0).sqrt()) / torch.i0(torch.full_like(place, beta))
 
 

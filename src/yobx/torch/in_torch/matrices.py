@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -34,11 +33,6 @@ def _matrices(name: str, *args: Any) -> Any:
     return high_and_wide_matrices
 
 
-def _kernels(name: str) -> list[CompositeKernel]:
-    operator = getattr(torch.ops.aten, f"linalg_{name}")
-    return [CompositeKernel(operator.atol_rtol_tensor), CompositeKernel(operator.atol_rtol_float)]
-
-
 def _counted(values: Any, matrices: Any, atol: Any) -> Any:
     """Which singular values are not taken for 0: those above a least one, or by default above a part of the largest."""
     options = dict(dtype=torch.float64, device=matrices.device)
@@ -48,49 +42,49 @@ def _counted(values: Any, matrices: Any, atol: Any) -> Any:
     return values > torch.maximum(atol, torch.where(atol > 0, 0.0, rtol) * _largest(values))[..., None]
 
 
-def _tolerance_is_asked(self: Any, rtol: Any) -> bool:
-    return rtol is None and any(map(is_symbolic, self.shape[-2:]))
+def _tolerance_is_asked(matrices: Any, others: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether the tolerance is the default one, of a matrix of any size."""
+    given = [name for name, value in options.items() if value is not None and name not in ("atol", "hermitian")]
+    return not others and not given and any(map(is_symbolic, matrices.shape[-2:]))
 
 
 @patch(
-    "torch:ops.aten.linalg_pinv.atol_rtol_tensor",
+    "torch.linalg:pinv",
     family="torch",
     name="pinv",
     versions="torch>=2.13",
-    slots=partial(_kernels, "pinv"),
     around=True,
     why="the tolerance grows with the larger side of a matrix, and the C++ kernel guards on which that is",
     obsolete="when the kernel takes the maximum of the sizes as a symbol",
     reproducer=_matrices("pinv"),
 )
-def pinv(original: Any, self: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    if not _tolerance_is_asked(self, rtol):
-        return original(self, atol=atol, rtol=rtol, hermitian=hermitian)
-    if hermitian:
-        values, left = torch.linalg.eigh(self)
+def pinv(original: Any, A: Any, *args: Any, **kwargs: Any) -> Any:
+    if not _tolerance_is_asked(A, args, kwargs):
+        return original(A, *args, **kwargs)
+    if kwargs.get("hermitian"):
+        values, left = torch.linalg.eigh(A)
         right = left.mH
     else:
-        left, values, right = torch.linalg.svd(self, full_matrices=False)
-    inverse = torch.where(_counted(values.abs(), self, atol), values.reciprocal(), 0)
+        left, values, right = torch.linalg.svd(A, full_matrices=False)
+    inverse = torch.where(_counted(values.abs(), A, kwargs.get("atol")), values.reciprocal(), 0)
     return (right.mH * inverse.unsqueeze(-2)) @ left.mH
 
 
 @patch(
-    "torch:ops.aten.linalg_matrix_rank.atol_rtol_tensor",
+    "torch.linalg:matrix_rank",
     family="torch",
     name="matrix_rank",
     versions="torch>=2.13",
-    slots=partial(_kernels, "matrix_rank"),
     around=True,
     why="the tolerance grows with the larger side of a matrix, and the C++ kernel guards on which that is",
     obsolete="when the kernel takes the maximum of the sizes as a symbol",
     reproducer=_matrices("matrix_rank"),
 )
-def matrix_rank(original: Any, self: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    if not _tolerance_is_asked(self, rtol):
-        return original(self, atol=atol, rtol=rtol, hermitian=hermitian)
-    values = torch.linalg.eigvalsh(self).abs() if hermitian else torch.linalg.svdvals(self)
-    return _counted(values, self, atol).sum(-1)
+def matrix_rank(original: Any, A: Any, *args: Any, **kwargs: Any) -> Any:
+    if not _tolerance_is_asked(A, args, kwargs):
+        return original(A, *args, **kwargs)
+    values = torch.linalg.eigvalsh(A).abs() if kwargs.get("hermitian") else torch.linalg.svdvals(A)
+    return _counted(values, A, kwargs.get("atol")).sum(-1)
 
 
 def _largest(values: Any) -> Any:

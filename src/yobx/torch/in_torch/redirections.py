@@ -1,4 +1,4 @@
-"""Calls of torch functions that an export redirects to others, and that torch lets through to C++."""
+"""Calls of torch functions that an export redirects to others, which torch up to 2.12 lets through to C++."""
 
 from __future__ import annotations
 
@@ -51,38 +51,4 @@ def masks_of_past_and_new_and_a_part_written() -> Reproducer:
 )
 def redirected_calls(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
     function = assigned(func, args, kwargs) or kept(func, args, kwargs) or shifted(func, args, kwargs)
-    return (function, args, kwargs) if function is not None else original(self, func, args, kwargs)
-
-
-def diagonals_of_past_and_new() -> Reproducer:
-    class Diagonals(torch.nn.Module):
-        def forward(self, new, past):
-            n, m = new.shape[0], past.shape[0]
-            scores = new[:, None] * past
-            return scores.diagonal(m - n), torch.diag(scores, diagonal=n - m), torch.diag_embed(scores, m - n)
-
-    def inputs(n: int, m: int) -> dict[str, Any]:
-        return dict(new=torch.randn(n), past=torch.randn(m))
-
-    return Reproducer(
-        Diagonals(),
-        inputs=inputs(3, 5),
-        dynamic_shapes={name: {0: torch.export.Dim.DYNAMIC} for name in ("new", "past")},
-        accepts=[inputs(*sizes) for sizes in ((4, 7), (7, 4), (1, 3), (2, 1), (4, 4), (0, 4), (1, 1))],
-    )
-
-
-@patch(
-    "torch._export.non_strict_utils:_NonStrictTorchFunctionHandler._override",
-    family="torch",
-    name="diagonals",
-    versions="torch>=2.13",
-    around=True,
-    why="diagonal, diag and diag_embed take their offset as a plain int, so sizes are fixed to the sample's, where slices keep them",
-    see="https://github.com/pytorch/pytorch/issues/176349",
-    obsolete="when the operators take the offset as SymInt",
-    reproducer=diagonals_of_past_and_new,
-)
-def diagonals(original: Any, self: Any, func: Any, args: Any, kwargs: Any) -> Any:
-    function = shifted(func, args, kwargs)
     return (function, args, kwargs) if function is not None else original(self, func, args, kwargs)
