@@ -11,6 +11,8 @@ from yobx.helpers.reproducer import Reproducer
 torch: Any = lazy("torch")
 symbol_is_type: Any = lazy("torch.utils._sympy.symbol:symbol_is_type")
 SymT: Any = lazy("torch.utils._sympy.symbol:SymT")
+ValueRanges: Any = lazy("torch.utils._sympy.value_ranges:ValueRanges")
+bound_sympy: Any = lazy("torch.utils._sympy.value_ranges:bound_sympy")
 Max: Any = lazy("torch.utils._sympy.functions:Max")
 
 # Where no least size is declared. The program is let down to 0 in the end, but for what was derived from it.
@@ -57,6 +59,54 @@ def refine_ranges(original, self, expr):
         # The guard stays; only the bounds that follow from it are not drawn
         return None
     return original(self, expr)
+
+
+def tokens_of_two_images() -> Reproducer:
+    """Tokens split among two images, and seen as images, whose sizes other inputs have."""
+
+    class Images(torch.nn.Module):
+        def forward(self, tokens, half, x, y):
+            (h, w), (k, m) = x.shape, y.shape
+            first, second = tokens.split([h * w, k * m])
+            return first.view(h, w) * x, second.view(k, m) * y, half.view(2, h) * 2
+
+    dynamic = torch.export.Dim.DYNAMIC
+
+    def inputs(h: int, w: int, k: int, m: int) -> dict[str, Any]:
+        tokens, half = torch.randn(h * w + k * m), torch.randn(2 * h)
+        return dict(tokens=tokens, half=half, x=torch.randn(h, w), y=torch.randn(k, m))
+
+    return Reproducer(
+        Images(),
+        inputs=inputs(3, 4, 2, 5),
+        dynamic_shapes=dict(
+            tokens={0: dynamic}, half={0: dynamic}, x={0: dynamic, 1: dynamic}, y={0: dynamic, 1: dynamic}
+        ),
+        accepts=[inputs(*sizes) for sizes in ((1, 2, 1, 3), (1, 1, 1, 1), (5, 1, 2, 2))],
+        rejects=[{**inputs(2, 3, 4, 1), "tokens": torch.randn(9)}, {**inputs(2, 3, 4, 1), "half": torch.randn(6)}],
+    )
+
+
+@patch(
+    "torch.export._trace:_get_range_constraints",
+    family="torch",
+    name="range_constraints",
+    around=True,
+    versions="torch>=2.9",
+    why="a size that equals an expression in sizes that are assumed to be 2 or more gets a least size, and rejects what 0 and 1 make of it",
+    obsolete="when the sizes 0 and 1 of a sample are not special in torch.export",
+    reproducer=tokens_of_two_images,
+)
+def range_constraints(original, mod, export_artifact, *args, **kwargs):
+    constraints = original(mod, export_artifact, *args, **kwargs)
+    shape_env = export_artifact.fake_mode.shape_env
+    for size, bounds in constraints.items():
+        assumed = [symbol for symbol in size.free_symbols if _has_assumed_range(shape_env, symbol)]
+        if assumed and not size.is_Symbol and bounds.lower == shape_env.bound_sympy(size).lower:
+            ranges = {symbol: ValueRanges(0, shape_env.var_to_range[symbol].upper) for symbol in assumed}
+            least = bound_sympy(size, {**shape_env.var_to_range, **ranges}).lower
+            constraints[size] = ValueRanges(min(bounds.lower, max(least, 0)), bounds.upper)
+    return constraints
 
 
 def _has_assumed_range(shape_env: Any, symbol: Any) -> bool:
