@@ -7,6 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.composite import CompositeKernel
 from yobx.torch.in_torch.sizes import check_assumed, decomposed
 
 torch: Any = lazy("torch")
@@ -117,3 +118,35 @@ def index_add(original: Any, x: Any, dim: int, index: Any, tensor: Any, **option
             if i != dim % x.ndim:
                 torch._check(size == wanted, lambda: f"source tensor shape must match self tensor shape but for dim {dim}")
     return original(x, dim, index, tensor, **options)
+
+
+def powers_of_one_and_of_several() -> Reproducer:
+    class Powers(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.vander(x) * 2
+
+    return Reproducer(
+        Powers(),
+        inputs=dict(x=torch.randn(2, 3)),
+        dynamic_shapes=dict(x={0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}),
+        accepts=[dict(x=torch.randn(n, m)) for n, m in ((1, 2), (3, 4))],
+        rejects=[dict(x=torch.randn(2, 1)), dict(x=torch.randn(1, 1))],
+        export=decomposed,
+    )
+
+
+@patch(
+    "torch:ops.aten.linalg_vander.default",
+    family="torch",
+    name="linalg_vander",
+    versions="torch>=2.9",
+    slots=lambda: [CompositeKernel(torch.ops.aten.linalg_vander.default)],
+    around=True,
+    why="decomposed into a product, it takes the single power that the operator rejects, as torch takes for granted that no size is 1; "
+    "the error becomes a guard",
+    obsolete="when torch guards on what it assumes of sizes",
+    reproducer=powers_of_one_and_of_several,
+)
+def linalg_vander(original: Any, x: Any, *, N: Any = None) -> Any:
+    check_assumed((x.shape[-1] if N is None else N) > 1)
+    return original(x, N=N)
