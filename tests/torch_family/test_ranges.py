@@ -128,3 +128,22 @@ def test_a_size_from_data_is_not_bounded_by_what_is_assumed_of_others():
     for rows, classes in [(4, 1), (1, 1), (3, 0), (2, 7)]:
         x, y = torch.zeros(rows, dtype=torch.int64), torch.randn(classes)
         assert torch.equal(program(x, y), Counts()(x, y))
+
+
+@pytest.mark.parametrize("declared", [Dim("tokens", min=4), Dim.DYNAMIC(min=4)], ids=["named", "hint"])
+def test_a_least_size_that_is_declared_holds_for_a_product_of_sizes(declared):
+    class Image(torch.nn.Module):
+        def forward(self, tokens, image):
+            return tokens.view(image.shape) * image
+
+    with apply_patches_for_model(patch_torch=True):
+        program = torch.export.export(
+            Image(),
+            (torch.randn(12), torch.randn(3, 4)),
+            dynamic_shapes=({0: declared}, {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}),
+        ).module()
+    for rows, columns in [(1, 4), (2, 2), (5, 1)]:
+        program(torch.randn(rows * columns), torch.randn(rows, columns))
+    for rows, columns in [(1, 1), (1, 3), (2, 1)]:
+        with pytest.raises((AssertionError, RuntimeError)):
+            program(torch.randn(rows * columns), torch.randn(rows, columns))

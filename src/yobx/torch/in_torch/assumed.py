@@ -98,15 +98,24 @@ def tokens_of_two_images() -> Reproducer:
     reproducer=tokens_of_two_images,
 )
 def range_constraints(original, mod, export_artifact, *args, **kwargs):
-    constraints = original(mod, export_artifact, *args, **kwargs)
     shape_env = export_artifact.fake_mode.shape_env
-    for size, bounds in constraints.items():
+    bounds_of = shape_env.bound_sympy
+
+    def bounds_of_any_size(size, *options, **named):
+        bounds = bounds_of(size, *options, **named)
         assumed = [symbol for symbol in size.free_symbols if _has_assumed_range(shape_env, symbol)]
-        if assumed and not size.is_Symbol and bounds.lower == shape_env.bound_sympy(size).lower:
-            ranges = {symbol: ValueRanges(0, shape_env.var_to_range[symbol].upper) for symbol in assumed}
-            least = bound_sympy(size, {**shape_env.var_to_range, **ranges}).lower
-            constraints[size] = ValueRanges(min(bounds.lower, max(least, 0)), bounds.upper)
-    return constraints
+        if size.is_Symbol or not assumed:
+            return bounds
+        ranges = {symbol: ValueRanges(0, shape_env.var_to_range[symbol].upper) for symbol in assumed}
+        least = bound_sympy(size, {**shape_env.var_to_range, **ranges}).lower
+        return ValueRanges(min(bounds.lower, max(least, 0)), bounds.upper)
+
+    # Before they meet what is declared, which is kept.
+    shape_env.bound_sympy = bounds_of_any_size
+    try:
+        return original(mod, export_artifact, *args, **kwargs)
+    finally:
+        del shape_env.bound_sympy
 
 
 def _has_assumed_range(shape_env: Any, symbol: Any) -> bool:
