@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from functions import Function
 from torch.nn import functional
 
 from yobx.torch import apply_patches_for_model
@@ -35,15 +36,6 @@ WAYS = {
     "masked": under_a_mask,
     "across": of_other_tokens_to_selected,
 }
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors):
-        return self.function(*tensors)
 
 
 def programs(function, inputs, shapes):

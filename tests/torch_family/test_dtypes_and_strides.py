@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from functions import Function
 from torch.nn import functional
 
 from yobx.torch import apply_patches_for_model
@@ -11,15 +12,6 @@ from yobx.torch import apply_patches_for_model
 ANY = torch.export.Dim.DYNAMIC
 PAIRS = [((3, 7), (3, 1)), ((3, 5), (3, 5)), ((1, 5), (4, 1)), ((0, 5), (0, 1)), ((2, 0), (2, 1)), ((1, 1), (1, 1))]
 IMAGES = [(3, 4, 6, 5), (1, 4, 3, 3), (2, 4, 1, 7), (1, 4, 1, 1)]
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors):
-        return self.function(*tensors)
 
 
 def programs_of(model, sample, dims):

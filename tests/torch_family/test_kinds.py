@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from functions import Function
 from torch.nn import functional
 
 from yobx.torch import apply_patches_for_model
@@ -126,15 +127,6 @@ SPECTRA = {
         torch.fft.rfft(x[..., 0], n=x.shape[1] + y.shape[1]) * torch.fft.rfft(y, n=x.shape[1] + y.shape[1])
     )[:, : x.shape[1]],
 }
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *tensors):
-        return self.function(*tensors)
 
 
 def tensors(shapes):

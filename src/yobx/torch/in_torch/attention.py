@@ -47,13 +47,18 @@ def _sizes_of_scores(query: Any, key: Any, mask: Any) -> list[tuple[Any, Any]]:
     return list(zip(mask.shape, (*query.shape[:-1], key.shape[-2])[-mask.ndim :])) if query.ndim == key.ndim else []
 
 
+def _any_from_data(*sizes: Any) -> bool:
+    """Whether there is a size that a program learns only when it runs."""
+    return any(is_symbolic(size) and not size.node.has_hint() for size in sizes)
+
+
 def _choice_is_undecided(query: Any, key: Any, value: Any) -> bool:
     """Whether the kernel's choice among algorithms depends on what a program is run with.
 
     It asks whether sequences are empty, which is unknown of one whose length comes from data, and whether values are
     as wide as queries.
     """
-    if any(is_symbolic(size) and not size.node.has_hint() for size in (*query.shape[-2:], key.shape[-2])):
+    if _any_from_data(*query.shape[-2:], key.shape[-2]):
         return True
     widths = query.shape[-1], value.shape[-1]
     return any(map(is_symbolic, widths)) and bool(expression(widths[0]) != expression(widths[1]))
@@ -129,7 +134,7 @@ def masked_attention_of_one_sequence() -> Reproducer:
 def attention_of_one_sequence(
     original: Any, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
 ) -> Any:
-    if attn_mask is None or not any(is_symbolic(size) and not size.node.has_hint() for size in attn_mask.shape):
+    if attn_mask is None or not _any_from_data(*attn_mask.shape):
         if attn_mask is not None and is_symbolic(query.shape[0]) and hint(query.shape[0]) == 1:
             # A mask for all sequences is not compared with a batch of one.
             while query.ndim >= attn_mask.ndim > 2 and not is_symbolic(attn_mask.shape[0]) and attn_mask.shape[0] == 1:

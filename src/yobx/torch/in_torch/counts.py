@@ -50,11 +50,16 @@ def logspace(original: Any, start: Any, end: Any, steps: Any, base: Any = 10.0, 
     return torch.pow(base, torch.linspace(start, end, steps, dtype=computed, **kwargs)).to(dtype)
 
 
+def unless_single(length: Any, several: Any, single: float) -> Any:
+    """Values for as many elements as a length says, or one number where that is 1."""
+    return torch.where(torch.full((), length > 1, dtype=torch.bool, device=several.device), several, single)
+
+
 def _cosines(length: Any, periodic: bool, weights: tuple[float, ...], kwargs: dict[str, Any]) -> Any:
     """A window of these weights of the cosines of once, twice, ... the angle; the window of one element is 1."""
     angle = torch.arange(length, **kwargs) * (2 * math.pi / torch.sym_max(length if periodic else length - 1, 1))
     window = sum((-1) ** k * weight * torch.cos(angle * k) for k, weight in enumerate(weights))
-    return torch.where(torch.full((), length > 1, dtype=torch.bool, device=window.device), window, 1.0)
+    return unless_single(length, window, 1.0)
 
 
 def _dtype(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def blackman_window(original: Any, window_length: Any, periodic: bool = True, **
 def _from_side_to_side(length: Any, periodic: bool, kwargs: dict[str, Any]) -> Any:
     """From -1 at the first element to 1 at the last, or at the one after it; a window of one element has its middle."""
     place = torch.arange(length, **kwargs) * (2 / torch.sym_max(length if periodic else length - 1, 1)) - 1
-    return torch.where(torch.full((), length > 1, dtype=torch.bool, device=place.device), place, 0.0)
+    return unless_single(length, place, 0.0)
 
 
 @_declared("torch:bartlett_window", lambda x: x * torch.bartlett_window(x.shape[1]))

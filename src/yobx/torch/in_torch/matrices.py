@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from yobx.helpers.lazy import lazy
@@ -48,16 +49,20 @@ def _tolerance_is_asked(matrices: Any, others: tuple[Any, ...], options: dict[st
     return not others and not given and any(map(is_symbolic, matrices.shape[-2:]))
 
 
-@patch(
-    "torch.linalg:pinv",
-    family="torch",
-    name="pinv",
-    versions="torch>=2.13",
-    around=True,
-    why="the tolerance grows with the larger side of a matrix, and the C++ kernel guards on which that is",
-    obsolete="when the kernel takes the maximum of the sizes as a symbol",
-    reproducer=_matrices("pinv"),
-)
+def _tolerated(name: str) -> Callable[..., Any]:
+    return patch(
+        f"torch.linalg:{name}",
+        family="torch",
+        name=name,
+        versions="torch>=2.13",
+        around=True,
+        why="the tolerance grows with the larger side of a matrix, and the C++ kernel guards on which that is",
+        obsolete="when the kernel takes the maximum of the sizes as a symbol",
+        reproducer=_matrices(name),
+    )
+
+
+@_tolerated("pinv")
 def pinv(original: Any, A: Any, *args: Any, **kwargs: Any) -> Any:
     if not _tolerance_is_asked(A, args, kwargs):
         return original(A, *args, **kwargs)
@@ -70,16 +75,7 @@ def pinv(original: Any, A: Any, *args: Any, **kwargs: Any) -> Any:
     return (right.mH * inverse.unsqueeze(-2)) @ left.mH
 
 
-@patch(
-    "torch.linalg:matrix_rank",
-    family="torch",
-    name="matrix_rank",
-    versions="torch>=2.13",
-    around=True,
-    why="the tolerance grows with the larger side of a matrix, and the C++ kernel guards on which that is",
-    obsolete="when the kernel takes the maximum of the sizes as a symbol",
-    reproducer=_matrices("matrix_rank"),
-)
+@_tolerated("matrix_rank")
 def matrix_rank(original: Any, A: Any, *args: Any, **kwargs: Any) -> Any:
     if not _tolerance_is_asked(A, args, kwargs):
         return original(A, *args, **kwargs)

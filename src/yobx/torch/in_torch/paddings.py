@@ -13,6 +13,12 @@ from yobx.torch.in_torch.sizes import check_assumed, decomposed, is_symbolic
 torch: Any = lazy("torch")
 
 
+def _padded_sizes(tensor: Any, padding: Any) -> list[tuple[Any, Any]]:
+    """The symbolic sizes, each with what is added on one of its sides."""
+    pairs = [(tensor.shape[-1 - i // 2], length) for i, length in enumerate(padding)]
+    return [(size, length) for size, length in pairs if is_symbolic(size)]
+
+
 def reflected_image() -> Reproducer:
     class Pad(torch.nn.Module):
         def forward(self, x):
@@ -40,10 +46,8 @@ def reflected_image() -> Reproducer:
     reproducer=reflected_image,
 )
 def reflection_pad(original: Any, a: Any, padding: Any, **out: Any) -> Any:
-    for i, length in enumerate(padding):
-        size = a.shape[-1 - i // 2]
-        if is_symbolic(size) and not torch.compiler.is_dynamo_compiling():
-            check_assumed(size > length)
+    for size, length in () if torch.compiler.is_dynamo_compiling() else _padded_sizes(a, padding):
+        check_assumed(size > length)
     return original(a, padding, **out)
 
 
@@ -75,8 +79,6 @@ def image_padded_around() -> Reproducer:
     reproducer=image_padded_around,
 )
 def circular_pad(original: Any, self: Any, pad: Any) -> Any:
-    for i, length in enumerate(pad):
-        size = self.shape[-1 - i // 2]
-        if is_symbolic(size):
-            check_assumed(size >= length)
+    for size, length in _padded_sizes(self, pad):
+        check_assumed(size >= length)
     return original(self, pad)

@@ -7,6 +7,7 @@ from typing import Any
 from yobx.helpers.lazy import lazy
 from yobx.helpers.patch_helper import patch
 from yobx.helpers.reproducer import Reproducer
+from yobx.torch.in_torch.counts import unless_single
 
 torch: Any = lazy("torch")
 
@@ -54,4 +55,4 @@ for _name in WINDOWS:
         if not isinstance(M, torch.SymInt) or kwargs.get("center") is not None:
             return original(M, *args, **kwargs)
         several = original(torch.sym_max(M, 2), *args, **kwargs)[:M]
-        return torch.where(torch.full((), M > 1, dtype=torch.bool, device=several.device), several, 1.0)
+        return unless_single(M, several, 1.0)
